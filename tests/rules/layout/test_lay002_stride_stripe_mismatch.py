@@ -237,8 +237,8 @@ def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
     )
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "ext4 aligns files to 256 KiB, but the stripes of md127 have 192 KiB: more writes cover "
-        "only part of a stripe and must read and rewrite parity."
+        "More writes cover only part of a stripe and must read and rewrite parity: ext4 aligns "
+        "files to 256 KiB, but the stripes of md127 have 192 KiB."
     )
     (remedy,) = finding.remedies
     commands = [(step.phase, step.command) for step in remedy.lines]

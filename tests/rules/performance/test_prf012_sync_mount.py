@@ -74,7 +74,7 @@ def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) 
     """With dirsync only directory changes wait, which some mail servers require."""
     finding = finding_of(mounted(*words))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
-    assert f"/data is mounted with {' and '.join(words)}" in finding.message
+    assert finding.message.endswith(f": /data is mounted with {' and '.join(words)}.")
     assert finding.fact == ",".join(words)
 
 

@@ -54,8 +54,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_features(fs)
         return
     yield Finding(
-        message=f"bigalloc is on{_clusters(superblock)}: it is rarely used, and the filesystem "
-        "cannot be shrunk.",
+        message="The filesystem cannot be shrunk, and its format is rarely used: bigalloc is on"
+        f"{_clusters(superblock)}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(*cite_features(fs), *_stripe(fs, superblock)),
@@ -82,7 +82,7 @@ def _kib(count_bytes: int) -> str:
 
 
 def _stripe(fs: Filesystem, superblock: Superblock) -> tuple[Citation, ...]:
-    """Cite a stripe that is not a multiple of a cluster: Linux 6.12 and later ignore it."""
+    """Cite a stripe that is not a multiple of a cluster: Linux 6.6 and later ignore it."""
     width, cluster = superblock.stripe_width_blocks, superblock.cluster_blocks
     if not width or not cluster or width % cluster == 0 or not isinstance(fs.superblock, Known):
         return ()

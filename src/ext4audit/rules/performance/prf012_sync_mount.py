@@ -65,15 +65,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
     severity = Severity.MEDIUM if "sync" in flags else Severity.LOW
     removable = _removable(fs, host)
-    points = few(fs.mount_points)
+    effect = EFFECT[flags[0]]
+    with_flags = f"{few(fs.mount_points)} is mounted with {' and '.join(flags)}"
     return Finding(
-        message=f"{points} is mounted with {' and '.join(flags)}: {EFFECT[flags[0]]}.",
+        message=f"{effect[0].upper()}{effect[1:]}: {with_flags}.",
         severity=Severity.INFO if removable else severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_citations(fs, host, removable)),
         remedies=(_remedy(fs, host, flags),),
         fact=",".join(flags),
-        summary=f"{' and '.join(flags)}: {EFFECT[flags[0]]}",
+        summary=f"{' and '.join(flags)}: {effect}",
     )
 
 
