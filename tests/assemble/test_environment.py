@@ -11,11 +11,11 @@ from ext4audit.assemble.host import (
     assemble_host,
     read_boot_loader,
     read_container,
-    read_fstrim,
     read_md_arrays,
     read_memory,
     read_os,
     read_raid0_default_layout,
+    read_trimmer,
     read_trimming,
     read_virtualization,
 )
@@ -187,25 +187,25 @@ UNIT = "/usr/lib/systemd/system/fstrim.timer"
 def test_each_place_is_enough_to_trim(path: str) -> None:
     """Either a link to the timer or a cron job is enough."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), absent()).tell(RealPath(path), UNIT)
-    assert need(read_fstrim(host.source()))
+    assert need(read_trimmer(host.source()))
 
 
 def test_nothing_there_trims_nothing() -> None:
     """Debian leaves the timer disabled."""
-    found = read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source())
-    assert found == Known(value=False, origin=FSTRIM_LINK)
+    found = read_trimmer(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source())
+    assert found == Known("", FSTRIM_LINK)
 
 
 def test_a_masked_timer_trims_nothing() -> None:
     """The link of a masked timer leads to /dev/null."""
-    assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
+    assert not need(read_trimmer(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
 
 
 def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
     """Another place that shows trimming is still enough."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
-    assert isinstance(read_fstrim(host.source()), Unknown)
-    assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
+    assert isinstance(read_trimmer(host.source()), Unknown)
+    assert need(read_trimmer(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
 
 
 LISTED = "--listed-in /etc/fstab:/proc/self/mountinfo --verbose --quiet-unsupported"

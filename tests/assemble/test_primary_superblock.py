@@ -52,7 +52,8 @@ def having(printed: str | Unknown, *stored: bytes | Unknown) -> HostEvidence:
 
 def test_where_dumpe2fs_succeeds_nothing_else_is_read() -> None:
     """dumpe2fs has verified the checksum."""
-    assert primary(having(dumpe2fs_text(), bytes(1024))) == Known(PrimarySuperblock(), PRINTED)
+    found = primary(having(dumpe2fs_text(), bytes(1024)))
+    assert found == Known(PrimarySuperblock(is_printed=True), PRINTED)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,14 @@ def test_without_bytes_the_message_of_dumpe2fs_is_the_evidence(message: str) -> 
     assert (found.value.damage, found.origin) == (message, PRINTED)
 
 
+def test_what_a_capture_holds_has_been_printed() -> None:
+    """The output of dumpe2fs in an archive is dumpe2fs's, whatever its origin is called."""
+    host = having(absent())
+    host.tell(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text())
+    assert need(primary(host)) == PrimarySuperblock(is_printed=True)
+    assert not need(primary(having(absent(), bytes(WHOLE)))).is_printed
+
+
 def test_a_message_beside_the_header_is_evidence() -> None:
     """Archives join both output streams of a failed dumpe2fs into one text."""
     text = f"dumpe2fs: {BAD_CHECKSUM} while trying to open /dev/sdb\n{dumpe2fs_text()}"
@@ -142,7 +151,7 @@ def test_a_message_beside_the_header_is_evidence() -> None:
 def test_a_label_is_no_message() -> None:
     """A string in the superblock may look like a message."""
     named = dumpe2fs_text(string=BAD_CHECKSUM)
-    assert primary(having(named)) == Known(PrimarySuperblock(), PRINTED)
+    assert primary(having(named)) == Known(PrimarySuperblock(is_printed=True), PRINTED)
 
 
 @pytest.mark.parametrize(

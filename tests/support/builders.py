@@ -348,7 +348,7 @@ def filesystem(**changes: Any) -> Filesystem:
         "errors": Known(ErrorCounters(errors=0, warnings=known(0)), "/sys/fs/ext4/sda"),
         "journal_errno": Known(0, "journal superblock of /dev/sda"),
         "unzeroed_groups": Known(0, "group descriptors of /dev/sda"),
-        "primary": Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda"),
+        "primary": Known(PrimarySuperblock(is_printed=True), "dumpe2fs -h /dev/sda"),
         "settings": Known((), "/sys/fs/ext4/sda"),
     }
     values.update(changes)

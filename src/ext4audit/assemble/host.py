@@ -261,12 +261,8 @@ def read_memory(source: Source) -> Evidence[Memory]:
 MDADM_CONF = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
 """The path on Debian, and the path on other distributions."""
 _WANTS = "systemd/system/timers.target.wants/fstrim.timer"
-TRIMMERS = (
-    f"/etc/{_WANTS}",
-    f"/usr/lib/{_WANTS}",
-    "/etc/cron.weekly/fstrim",
-    "/etc/cron.daily/fstrim",
-)
+TIMER_LINKS = (f"/etc/{_WANTS}", f"/usr/lib/{_WANTS}")
+TRIMMERS = (*TIMER_LINKS, "/etc/cron.weekly/fstrim", "/etc/cron.daily/fstrim")
 """The links that enable fstrim.timer, and the cron jobs of older systems."""
 _MASKED = "/dev/null"
 FSTRIM_UNITS = tuple(
@@ -289,19 +285,21 @@ def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
 
     The cron jobs run `fstrim --all`, or a script that reads /proc/mounts.
     """
-    runs = read_fstrim(source)
-    by_timer = isinstance(runs, Known) and runs.value and runs.origin in TRIMMERS[:2]
+    trimmer = read_trimmer(source)
+    runs = derive("fstrim.timer", bool, trimmer)
+    by_timer = isinstance(trimmer, Known) and trimmer.value in TIMER_LINKS
     return runs, read_trims_all(source) if by_timer else runs
 
 
-def read_fstrim(source: Source) -> Evidence[bool]:
-    """Return whether a timer or a cron job runs fstrim regularly."""
-    runs = (
-        each if isinstance(each, Unknown) else Known(value=True, origin=each.origin)
-        for each in _existing(source, TRIMMERS, "fstrim.timer")
+def read_trimmer(source: Source) -> Evidence[str]:
+    """Return which of `TRIMMERS` runs fstrim regularly, an empty string if none does."""
+    found = (
+        each if isinstance(each, Unknown) else Known(place, place)
+        for place in TRIMMERS
+        for each in _existing(source, (place,), "fstrim.timer")
         if isinstance(each, Unknown) or each.value != _MASKED
     )
-    return first_of(runs) or Known(value=False, origin=TRIMMERS[0])
+    return first_of(found) or Known("", TRIMMERS[0])
 
 
 def _existing(source: Source, places: Sequence[str], what: str) -> Iterator[Evidence[str]]:

@@ -310,15 +310,19 @@ def read_primary(
         return node
     dumped, printed = dump_superblock(source, path, number), _printed(source, path)
     if isinstance(dumped, Known) and printed == Known("", dumped.origin):
-        return Known(PrimarySuperblock(), dumped.origin)
+        return Known(PrimarySuperblock(is_printed=True), dumped.origin)
     found = _stored(source, path, _READINGS if alive else 1)
+    is_printed = isinstance(dumped, Known)
     if isinstance(found, Unknown):
-        found = printed if isinstance(printed, Known) else _captured(source, path, printed, found)
+        if isinstance(printed, Unknown):
+            found, is_printed = _captured(source, path, printed, found), True
+        else:
+            found = printed
     if isinstance(found, Unknown):
         return found
     failed = dumped if isinstance(dumped, Unknown) and dumped.why in _BROKEN else None
     kernel = read_tuned_superblock(source, number, mounts) if found.value else None
-    return Known(PrimarySuperblock(found.value, failed, kernel), found.origin)
+    return Known(PrimarySuperblock(found.value, failed, kernel, is_printed), found.origin)
 
 
 def _printed(source: Source, path: str) -> Evidence[str]:

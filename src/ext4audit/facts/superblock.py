@@ -218,12 +218,14 @@ class PrimarySuperblock(NamedTuple):
 
     `damage` is why no kernel can mount it, empty if it is intact. `failed` is why dumpe2fs could
     not read it although its bytes are readable. `kernel` is the superblock that the kernel still
-    reports for a damaged one, None if there is no damage.
+    reports for a damaged one, None if there is no damage. `is_printed` is whether dumpe2fs prints
+    it, with a journal size that it lacks itself.
     """
 
     damage: str = ""
     failed: Unknown | None = None
     kernel: Evidence[Superblock] | None = None
+    is_printed: bool = False
 
 
 class GroupTable(NamedTuple):

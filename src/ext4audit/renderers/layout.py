@@ -120,17 +120,21 @@ def _advice(page: LayoutPage, advice: LayoutAdvice) -> Iterator[Block]:
     yield Prose((Span(spread_text(page.layout)),), STEP)
     yield Prose((Span(advice.curable),), STEP, Span("- "))
     yield Prose((Span(advice.incurable),), STEP, Span("- "))
-    for title, text in (("Recreate", advice.recreate), ("In place", advice.in_place)):
-        if text is not None:
-            yield Blank()
-            yield Prose((Span(f"{title}: ", "bold"), Span(text)))
-        if title == "Recreate" and page.mkfs is not None:
-            yield Verbatim(page.mkfs, STEP)
+    yield from _way("Recreate", advice.recreate)
+    if page.mkfs is not None:
+        yield Verbatim(page.mkfs, STEP)
+    yield from _way("In place", advice.in_place)
     for title, lines in (("Does not help", advice.no_help), ("Eases it", advice.mitigations)):
         if lines:
             yield Blank()
             yield Prose((Span(f"{title}:", "bold"),))
             yield from (Prose((Span(line),), STEP, Span("- ")) for line in lines)
+
+
+def _way(title: str, text: str | None) -> Iterator[Block]:
+    if text is not None:
+        yield Blank()
+        yield Prose((Span(f"{title}: ", "bold"), Span(text)))
 
 
 SCHEMA_VERSION = "1.1"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts import put_in_force, read_table
+from ext4audit.facts.devices import CLASS_TABLE, BlockDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.rules.performance import (
     Drain,
@@ -61,6 +62,22 @@ def test_a_device_has_the_speed_of_its_class(
     """The value of `rotational` on a virtual disk is the driver's default."""
     (found,) = read_drains(device, known(virtualization))
     assert (need(found).speed_class, need(found).megabytes_per_second) == speed
+
+
+@pytest.mark.parametrize(
+    ("name", "is_slow"),
+    [("sda", True), ("mmcblk0", True), ("nvme0n1", False), ("vda", False), ("zram0", False)],
+)
+def test_the_class_says_whether_a_disk_is_slow(name: str, *, is_slow: bool) -> None:
+    """Its title is for people: newer data may give all classes the same."""
+    table = read_table(CLASS_TABLE)
+    alike = {key: {**each, "title": "disk"} for key, each in table.items()}
+    put_in_force({CLASS_TABLE: alike})
+    try:
+        (found,) = read_drains(disk(name), known(None))
+    finally:
+        put_in_force({})
+    assert need(found).is_slow == is_slow
 
 
 def test_a_device_without_a_request_queue_holds_nothing() -> None:

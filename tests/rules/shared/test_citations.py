@@ -72,8 +72,9 @@ def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hi
 
 def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
     """A field that dumpe2fs does not print is not in the superblock."""
-    own = known(superblock(), "dumpe2fs -h /dev/sda")
-    fs = filesystem(superblock=own)._replace(primary=known(PrimarySuperblock()))
+    own = known(superblock(), "the output of a program")
+    printed = known(PrimarySuperblock(is_printed=True))
+    fs = filesystem(superblock=own)._replace(primary=printed)
     found: Evidence[int] = superblock_field(fs, "reserved blocks", lambda _: None)
     assert isinstance(found, Unknown)
     assert found.hint == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
@@ -10,30 +12,50 @@ from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force, what_else_sets_it
 
 NAME = "norecovery"
-WRITABLE = (
-    "A crash corrupts the filesystem, and the unmount discards the changes in the old journal: "
-    "with norecovery, this writable mount runs without a journal"
-)
-UNREPLAYED = "The content is inconsistent: with norecovery, the journal was not replayed"
-PERHAPS = "The content is inconsistent if the journal needs recovery: norecovery is in force"
-SNAPSHOT = f"{UNREPLAYED}, as expected of a snapshot"
-CLEAN = "norecovery has no effect on this read-only mount: the journal is empty"
-NO_JOURNAL = (
-    "norecovery has no effect, because the filesystem has no journal: a journal that is created "
-    "later would not be used"
-)
 INSPECTED = (
     " e2fsck checks it first, without repairs: if it reports errors, copy the disk before you "
     "repair it."
 )
-SUMMARIES = {
-    WRITABLE: "norecovery on a writable mount: no journal protects it",
-    UNREPLAYED: "norecovery: the journal is not replayed, so the content is inconsistent",
-    PERHAPS: "norecovery: if the journal needs recovery, the content is inconsistent",
-    SNAPSHOT: "norecovery on a snapshot: the journal is not replayed",
-    CLEAN: "norecovery has no effect: the journal is empty",
-    NO_JOURNAL: "norecovery has no effect: there is no journal",
-}
+UNREPLAYED = "The content is inconsistent: with norecovery, the journal was not replayed"
+
+
+class State(Enum):
+    """What norecovery does to a filesystem: the message of the finding and its summary."""
+
+    WRITABLE = (
+        (
+            "A crash corrupts the filesystem, and the unmount discards the changes in the old "
+            "journal: with norecovery, this writable mount runs without a journal"
+        ),
+        "norecovery on a writable mount: no journal protects it",
+    )
+    UNREPLAYED = (
+        UNREPLAYED,
+        "norecovery: the journal is not replayed, so the content is inconsistent",
+    )
+    PERHAPS = (
+        "The content is inconsistent if the journal needs recovery: norecovery is in force",
+        "norecovery: if the journal needs recovery, the content is inconsistent",
+    )
+    SNAPSHOT = (
+        f"{UNREPLAYED}, as expected of a snapshot",
+        "norecovery on a snapshot: the journal is not replayed",
+    )
+    CLEAN = (
+        "norecovery has no effect on this read-only mount: the journal is empty",
+        "norecovery has no effect: the journal is empty",
+    )
+    NO_JOURNAL = (
+        (
+            "norecovery has no effect, because the filesystem has no journal: a journal that is "
+            "created later would not be used"
+        ),
+        "norecovery has no effect: there is no journal",
+    )
+
+    def __init__(self, message: str, summary: str) -> None:
+        self.message = message
+        self.summary = summary
 
 
 @rule(
@@ -77,33 +99,37 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return
-    severity, confidence, message = _grade(fs)
+    severity, confidence, state = _grade(fs)
     yield Finding(
-        message=f"{message}.",
+        message=f"{state.message}.",
         severity=severity,
         confidence=confidence,
         citations=(*cite_option(fs, NAME), *_cite_features(fs)),
         remedies=(_remedy(fs, host),),
-        summary=SUMMARIES[message],
+        summary=state.summary,
     )
     if not _is_writable(fs):
         raise_for(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
 
 
-def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:
+def _grade(fs: Filesystem) -> tuple[Severity, Confidence, State]:
     if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
         severity = Severity.LOW if _is_writable(fs) else Severity.INFO
-        return severity, Confidence.CONFIRMED, NO_JOURNAL
+        return severity, Confidence.CONFIRMED, State.NO_JOURNAL
     if _is_writable(fs):
-        return Severity.CRITICAL, Confidence.CONFIRMED, WRITABLE
+        return Severity.CRITICAL, Confidence.CONFIRMED, State.WRITABLE
     if not isinstance(fs.superblock, Known):
-        return Severity.MEDIUM, Confidence.POSSIBLE, PERHAPS
+        return Severity.MEDIUM, Confidence.POSSIBLE, State.PERHAPS
     if "needs_recovery" not in fs.superblock.value.features:
-        return Severity.INFO, Confidence.CONFIRMED, CLEAN
+        return Severity.INFO, Confidence.CONFIRMED, State.CLEAN
     if _is_snapshot(fs):
-        return Severity.INFO, Confidence.LIKELY, SNAPSHOT
+        return Severity.INFO, Confidence.LIKELY, State.SNAPSHOT
     confirmed = isinstance(fs.read_only, Known)
-    return Severity.MEDIUM, Confidence.CONFIRMED if confirmed else Confidence.LIKELY, UNREPLAYED
+    return (
+        Severity.MEDIUM,
+        Confidence.CONFIRMED if confirmed else Confidence.LIKELY,
+        State.UNREPLAYED,
+    )
 
 
 def _is_writable(fs: Filesystem) -> bool:
@@ -125,9 +151,10 @@ def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    *_, message = _grade(fs)
-    replay = message not in {CLEAN, NO_JOURNAL}
-    unsure = message != NO_JOURNAL and (not isinstance(fs.read_only, Known) or _is_writable(fs))
+    *_, state = _grade(fs)
+    replay = state not in {State.CLEAN, State.NO_JOURNAL}
+    is_read_only = isinstance(fs.read_only, Known) and fs.read_only.value
+    unsure = state is not State.NO_JOURNAL and not is_read_only
     return Remedy(
         f"Mount it without norecovery.{INSPECTED if unsure else ''}"
         f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",

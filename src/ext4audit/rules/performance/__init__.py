@@ -18,6 +18,7 @@ from ext4audit.facts.devices import (
     SSD,
     VIRTUAL,
     BlockDevice,
+    DiskClass,
     disk_classes,
 )
 from ext4audit.facts.host import Filesystem, Host, Memory
@@ -88,6 +89,7 @@ class Drain(NamedTuple):
     """One request queue below a filesystem, and the assumed speed of its device.
 
     `shares` is the number of queues that share the data equally: the members of a stripe.
+    `is_slow` is whether disks of the class are known to be slow; virtual disks can have any speed.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Drain(NamedTuple):
     max_sectors_kb: int
     wbt_latency_usec: int
     shares: int = 1
+    is_slow: bool = False
 
     @property
     def bytes_per_second(self) -> int:
@@ -153,13 +156,14 @@ def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool
 def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int) -> Evidence[Drain]:
     queue = device.queue
 
-    def build(speed: tuple[str, int], requests: int, kilobytes: int, latency: int) -> Drain:
-        return Drain(device.name, *speed, requests, kilobytes, latency, shares)
+    def build(disks: DiskClass, requests: int, kilobytes: int, latency: int) -> Drain:
+        title, speed = disks.title, disks.megabytes_per_second
+        return Drain(device.name, title, speed, requests, kilobytes, latency, shares, disks.slow)
 
     return derive(
         f"queue of {device.name}",
         build,
-        _speed(device, virtual),
+        _class_of(device, virtual),
         # A device without a request queue (NVMe multipath) lacks these files and queues nothing.
         absent_means(queue.nr_requests, 0),
         queue.max_sectors_kb,
@@ -168,31 +172,26 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
     )
 
 
-def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
-    """Return the class of a device and its assumed write speed in MB/s.
+def _class_of(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[DiskClass]:
+    """Return the class of a device, with its assumed write speed.
 
     The `rotational` attribute of a virtual disk is the driver's default, whatever its medium is.
     """
+    classes = disk_classes()
     if is_in_memory(device):
-        _, speed = _of_class(SSD)
-        return Known((IN_MEMORY, speed), device.name)
+        return Known(classes[SSD]._replace(title=IN_MEMORY, slow=False), device.name)
     if _is_named(device, NVME):
-        return Known(_of_class(NVME), device.name)
+        return Known(classes[NVME], device.name)
     if is_removable(device):
-        return Known(_of_class(REMOVABLE), device.name)
+        return Known(classes[REMOVABLE], device.name)
     if is_virtual(device) or for_wording(virtual, None):
-        return Known(_of_class(VIRTUAL), device.name)
+        return Known(classes[VIRTUAL], device.name)
     return derive(
         f"rotational of {device.name}",
-        lambda rotational, _: _of_class(ROTATIONAL if rotational else SSD),
+        lambda rotational, _: classes[ROTATIONAL if rotational else SSD],
         device.queue.rotational,
         virtual,
     )
-
-
-def _of_class(name: str) -> tuple[str, int]:
-    found = disk_classes()[name]
-    return found.title, found.megabytes_per_second
 
 
 def _is_named(device: BlockDevice, name: str) -> bool:
@@ -203,11 +202,6 @@ def _is_named(device: BlockDevice, name: str) -> bool:
 def is_virtual(device: BlockDevice) -> bool:
     """Return whether the name of a device is that of a virtual disk."""
     return _is_named(device, VIRTUAL)
-
-
-def is_slow(speed_class: str) -> bool:
-    """Return whether disks of a class are known to be slow; virtual disks can have any speed."""
-    return any(each.slow for each in disk_classes().values() if each.title == speed_class)
 
 
 def is_removable(device: BlockDevice) -> bool:

@@ -21,7 +21,6 @@ from ext4audit.rules.performance import (
     cite_memory,
     cite_size,
     drains_of,
-    is_slow,
     stall_remedies,
     stall_seconds,
 )
@@ -238,7 +237,7 @@ def _is_long(host: Host, queues: Sequence[Drain]) -> bool:
 def _has_reason(fs: Filesystem, host: Host, queues: Sequence[Drain]) -> bool:
     """Return whether a disk is known to be slow or a profile rates this rule."""
     rated = any(dict(profile.rate).get("PRF002") for profile in host.profiles_of(fs))
-    return rated or any(is_slow(queue.speed_class) for queue in queues)
+    return rated or any(queue.is_slow for queue in queues)
 
 
 def _remedies(

@@ -261,11 +261,11 @@ def superblock_field(
     value = read(fs.superblock.value)
     if value is None:
         detail = f"{fs.superblock.origin} does not show it"
-        return Unknown(what, Why.NOT_CAPTURED, detail, _device_hint(fs, fs.superblock.origin))
+        return Unknown(what, Why.NOT_CAPTURED, detail, _device_hint(fs))
     return Known(value, fs.superblock.origin)
 
 
-def _device_hint(fs: Filesystem, origin: str) -> str:
+def _device_hint(fs: Filesystem) -> str:
     """Return how to read the rest of the superblock; empty if dumpe2fs was used already.
 
     If the superblock on the device is damaged, no program can show the rest.
@@ -276,7 +276,7 @@ def _device_hint(fs: Filesystem, origin: str) -> str:
         return "repair the superblock on the device (HLT007)"
     if fs.primary.value.failed:
         return fs.primary.value.failed.hint
-    return "" if "dumpe2fs" in origin else "install e2fsprogs"
+    return "" if fs.primary.value.is_printed else "install e2fsprogs"
 
 
 def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
