@@ -9,6 +9,7 @@ import pytest
 
 from ext4audit.evidence import (
     Evidence,
+    Implied,
     Known,
     Undetermined,
     Unknown,
@@ -141,7 +142,7 @@ def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
 def test_only_what_is_absent_has_a_meaning(why: Why) -> None:
     """Evidence that was denied, late or never captured stays unknown."""
     gap = Unknown("md/layout", why)
-    expected = Known(7, "md/layout (absent)") if why is Why.ABSENT else gap
+    expected = Implied(7, "md/layout (absent)") if why is Why.ABSENT else gap
     assert absent_means(gap, 7) == expected
     assert absent_means(Known(0, "/sys"), 7) == Known(0, "/sys")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import audit
-from ext4audit.evidence import Unknown, Why, need
+from ext4audit.evidence import CAPTURE_AGAIN, CaptureHint, Unknown, Why, need
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile
 from ext4audit.finding import Citation, Confidence, Finding, Severity, Suppression
 from ext4audit.report import (
-    CAPTURE_AGAIN,
     Outcome,
     Report,
     ReportSource,
@@ -229,13 +228,14 @@ def test_nagios_has_codes_of_its_own(
         (Unknown("x", Why.NOT_CAPTURED), CAPTURE_AGAIN),
         (Unknown("x", Why.UNPARSABLE, "odd"), ""),
         (
-            Unknown("x", Why.NOT_CAPTURED, "", "capture again with: sos report -e md"),
-            "capture again with: sos report -e md",
+            Unknown("x", Why.NOT_CAPTURED, "", CaptureHint("sos report -e md")),
+            "sos report -e md",
         ),
         (
-            Unknown("x", Why.ABSENT, "", "install the program and capture again"),
-            "install the program and capture again",
+            Unknown("x", Why.ABSENT, "", CaptureHint("install the program first")),
+            "install the program first",
         ),
+        (Unknown("x", Why.DENIED, "", "capture the disk as root"), CAPTURE_AGAIN),
     ],
 )
 def test_an_archive_gives_no_hint_for_a_live_host(unknown: Unknown, hint: str) -> None:

@@ -19,6 +19,14 @@ C = TypeVar("C")
 D = TypeVar("D")
 R = TypeVar("R")
 
+
+class CaptureHint(str):
+    """A hint on how to capture evidence, which also fits an archive of another program."""
+
+    __slots__ = ()
+
+
+CAPTURE_AGAIN = CaptureHint("capture again with ext4audit collect")
 OUTSIDE = "run on the host, outside containers"
 """The hint if access is denied even to root, by a container or the device rules of its cgroup."""
 UNDATED = "1970-01-01T00:00:00Z"
@@ -46,6 +54,12 @@ class Known(Generic[T_co]):
 
     value: T_co
     origin: str
+
+
+class Implied(Known[T_co]):
+    """A value that the absence of its evidence implies (`absent_means`): it was read nowhere."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +162,7 @@ def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
     truncated or not captured reaches the rule as unknown.
     """
     if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
-        return Known(value, f"{evidence.what} (absent)")
+        return Implied(value, f"{evidence.what} (absent)")
     return evidence
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown, Why
+from ext4audit.evidence import CAPTURE_AGAIN, CaptureHint, Unknown, Why
 from ext4audit.facts.host import AT_LEAST, Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import Rule
@@ -79,18 +79,17 @@ class ReportSource(NamedTuple):
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
 """The kinds of sources captured by other programs: no command can be run on their host."""
-CAPTURE_AGAIN = "capture again with ext4audit collect"
 
 
 def as_captured(unknown: Unknown) -> Unknown:
     """Return an unknown from an archive with a hint that fits a capture.
 
-    Hints of the archive readers already name what to capture and are kept. Those of assembly and
-    rules are for live hosts, such as "run as root", and are replaced.
+    Hints of the archive readers name what to capture (`CaptureHint`) and are kept. Those of
+    assembly and rules are for live hosts, such as "run as root", and are replaced.
     """
-    names_capture = "capture" in unknown.hint
+    fits = isinstance(unknown.hint, CaptureHint)
     needs_no_hint = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
-    return unknown if names_capture or needs_no_hint else replace(unknown, hint=CAPTURE_AGAIN)
+    return unknown if fits or needs_no_hint else replace(unknown, hint=CAPTURE_AGAIN)
 
 
 class DataFile(NamedTuple):

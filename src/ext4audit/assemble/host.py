@@ -232,8 +232,9 @@ def read_virtualization(source: Source) -> Evidence[str | None]:
     A host without this program has no systemd and is treated as bare metal.
     """
     command = RunCommand(("systemd-detect-virt", "--vm"))
-    found = absent_means(ask(source, command, _hypervisor, "virtualization"), "none")
-    return derive("virtualization", lambda name: None if name == "none" else name, found)
+    named = ask(source, command, _hypervisor, "virtualization")
+    found = derive("virtualization", lambda name: None if name == "none" else name, named)
+    return absent_means(found, None)
 
 
 def _hypervisor(text: str) -> str:

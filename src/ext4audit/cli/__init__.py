@@ -384,7 +384,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     if isinstance(error, NoCommand):
         print_error(lazily("cli.terminal", "for_stream")(error.message, sys.stderr))
         return EXIT_USAGE
-    why = lazily("cli.terminal.errors", "usage_error_text")(error)
+    why = lazily("cli.terminal.errors", "usage_error_text")(error, arguments)
     print_diagnostic(why, color=RED)
     print_error(f"Try '{_page(error, arguments)} --help' for help.")
     code: int | None = lazily("cli.terminal.errors", "refuse_as_plugin")(why, arguments)

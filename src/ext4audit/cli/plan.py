@@ -31,7 +31,7 @@ from ext4audit.cli.plans.files import (
 )
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
-from ext4audit.facts.plan import DISK_KINDS, Plan
+from ext4audit.facts.plan import DISK_KINDS, MissingFlag, Plan
 from ext4audit.renderers import Audited
 from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now
@@ -190,7 +190,7 @@ def _name_missing(report: Report, options: ReportOptions) -> None:
     if report.complete_for(options.threshold) or options.verbosity < 0:
         return
     unknowns = [unknown for verdict in report.verdicts for unknown in verdict.unknowns]
-    flags = dict.fromkeys(each.hint for each in unknowns if each.hint.startswith("--"))
+    flags = dict.fromkeys(each.hint for each in unknowns if isinstance(each.hint, MissingFlag))
     if flags:
         print_diagnostic(f"to complete the plan, give: {', '.join(flags)}")
 

@@ -113,6 +113,12 @@ USUAL_PAGE = Known(4096, "assumed")
 """The page size of x86-64, and of most ARM kernels."""
 
 
+class MissingFlag(str):
+    """The hint of a fact that a plan does not state: the flag of `ext4audit plan` that does."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
     """The host of a plan; facts that were not given are unknown, with a hint that names the flag.
@@ -121,6 +127,7 @@ class PlannedHost:
     that will create the filesystem, None for this machine's; `configuration` is the path of
     its mke2fs.conf, None for this machine's. `page_bytes` is the page size of its kernel.
     `kernel` is the oldest kernel that the plan is judged for, `other_kernels` are newer ones.
+    `has_memory_setting` is whether the memory is a number of the plan, not read on a host.
     `assumed` are sentences on the facts that --os and --on supplied.
     """
 
@@ -134,6 +141,7 @@ class PlannedHost:
     page_bytes: Evidence[int] = USUAL_PAGE
     other_kernels: tuple[Evidence[Kernel], ...] = ()
     assumed: tuple[str, ...] = ()
+    has_memory_setting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

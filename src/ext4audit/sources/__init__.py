@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import BinaryIO, Protocol, TypeAlias, cast, overload
 
-from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
+from ext4audit.evidence import OUTSIDE, CaptureHint, Evidence, Unknown, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def refuse_damaged(ask: Ask, answer: Answer) -> Answer:
             damage = "it is cut off: its last line has no end"
         elif "\0" in cast("str", answer.value):
             damage = "it holds NUL"
-    hint = "capture it again"
+    hint = CaptureHint("capture it again")
     return Unknown(describe(ask), Why.UNPARSABLE, damage, hint) if damage else answer
 
 

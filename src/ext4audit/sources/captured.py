@@ -19,7 +19,7 @@ from threading import local
 from typing import IO, NamedTuple, TypeVar, overload
 
 from ext4audit import lazily
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import CAPTURE_AGAIN, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     ArchiveError,
@@ -205,9 +205,8 @@ class MapSource:
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
         """Return the recorded answer, or NOT_CAPTURED."""
-        hint = "capture again with ext4audit collect"
         answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
-        return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
+        return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=CAPTURE_AGAIN)
 
     def _part(self, ask: ReadBytes) -> Known[bytes] | None:
         """Return the bytes as a slice of a longer answer for the same path and reading."""

@@ -6,7 +6,22 @@ import click
 import pytest
 
 from ext4audit.cli import COMMANDS, Choice, app
+from ext4audit.cli.terminal.errors import usage_error_text
 from support.program import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reported"),
+    [
+        ("scan --output", "--output takes a value"),
+        ("scan --pedantic=1", "--pedantic takes no value"),
+    ],
+)
+def test_the_words_of_click_do_not_matter(arguments: str, reported: str) -> None:
+    """The option decides whether it takes a value: click may word and translate its messages."""
+    words = arguments.split()
+    error = click.BadOptionUsage(words[1].partition("=")[0], "Die Option ist falsch benutzt.")
+    assert usage_error_text(error, words) == reported
 
 
 @pytest.mark.parametrize(
@@ -39,6 +54,11 @@ from support.program import run
         ("explain barier-disabled", "(did you mean barrier-disabled?)"),
         ("scan --output", "--output takes a value"),
         ("scan --pedantic=1", "--pedantic takes no value"),
+        ("fleet fix --limit", "--limit takes a value"),
+        ("fleet fix --apply=1", "--apply takes no value"),
+        ("scan --help=1", "--help takes no value"),
+        ("--no-pager=1 scan", "--no-pager takes no value"),
+        ("--no-pager scan --verbose=3", "--verbose takes no value"),
         ("explain", "CODE|NAME|FAMILY is missing"),
         (
             "collect --timeout 0",

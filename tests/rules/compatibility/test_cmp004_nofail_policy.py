@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.evidence import Known
+from ext4audit.evidence import Implied, Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Severity
@@ -87,15 +87,17 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "note"),
+    ("printed", "note"),
     [
-        ("systemd-detect-virt --vm", NOT_VIRTUAL),
-        ("systemd-detect-virt --vm (absent)", NO_SYSTEMD),
+        (Known(None, "systemd-detect-virt --vm"), NOT_VIRTUAL),
+        (Implied(None, "there is no systemd-detect-virt"), NO_SYSTEMD),
     ],
 )
-def test_cmp004_calls_no_machine_physical_that_nobody_asked(origin: str, note: str) -> None:
+def test_cmp004_calls_no_machine_physical_that_nobody_asked(
+    printed: Known[None], note: str
+) -> None:
     """Alpine has no systemd-detect-virt, not even on virtual machines."""
-    on = machine(entry(), virtualization=None)._replace(virtualization=Known(None, origin))
+    on = machine(entry(), virtualization=None)._replace(virtualization=printed)
     assert verdict(on).note == note
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import (
-    CUT_OFF,
     NO_COMPLAINT,
-    TAILED,
     Output,
+    cut_off,
     judge,
     mangle,
     numbered,
+    tailed,
 )
 from ext4audit.sources.archive.tool_output import HEADER
 from support.archives.contents import DATA_UUID, header
@@ -88,8 +88,6 @@ BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         ),
         ("", 127, Why.ABSENT, "install the program and capture again"),
         ("", 124, Why.TIMED_OUT, "capture again with a longer timeout"),
-        (CUT_OFF, 1, Why.UNPARSABLE, "capture it again"),
-        (TAILED, 1, Why.NOT_CAPTURED, "capture again with a larger --log-size"),
         (
             "# ERROR: Command did not complete within the timeout period.\n",
             None,
@@ -105,15 +103,32 @@ def test_a_stored_error_message_is_the_reason_that_it_states(
     text: str, status: int | None, why: Why, hint: str
 ) -> None:
     """An archive stores "Operation not permitted" like any other output."""
-    found = judge(Output(text, "member", status), HEADER, "superblock")
+    found = judge(Output(text, "member", status), HEADER, "hostname", "superblock")
     assert isinstance(found, Unknown)
     assert (found.what, found.why, found.hint) == ("superblock", why, hint)
 
 
+@pytest.mark.parametrize(
+    ("output", "why", "hint"),
+    [
+        (cut_off("member"), Why.UNPARSABLE, "capture it again"),
+        (tailed("member"), Why.NOT_CAPTURED, "capture again with a larger --log-size"),
+    ],
+)
+@pytest.mark.parametrize("text", [None, "the message in other words"])
+def test_an_incomplete_output_states_its_reason(
+    output: Output, why: Why, hint: str, text: str | None
+) -> None:
+    """The message is for people: it decides nothing."""
+    found = judge(output._replace(text=text or output.text), HEADER, "dumpe2fs", "superblock")
+    assert isinstance(found, Unknown)
+    assert (found.why, found.hint) == (why, hint)
+
+
 def test_the_hint_for_a_missing_program_names_its_package() -> None:
-    """The first word of the command is the program."""
+    """The name of the evidence is for people, and need not begin with the program."""
     missing = Output("/bin/bash: dumpe2fs: command not found\n", "member")
-    found = judge(missing, HEADER, "dumpe2fs -h /dev/vda")
+    found = judge(missing, HEADER, "dumpe2fs", "superblock of /dev/vda")
     assert isinstance(found, Unknown)
     assert found.hint == "install e2fsprogs and capture again"
 
@@ -121,7 +136,7 @@ def test_the_hint_for_a_missing_program_names_its_package() -> None:
 def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
     """The banner of dumpe2fs is not the cause."""
     text = BANNER + "dumpe2fs: Bad magic number\nmore\n"
-    found = judge(Output(text, "member"), HEADER, "x")
+    found = judge(Output(text, "member"), HEADER, "dumpe2fs", "x")
     assert isinstance(found, Unknown)
     assert found.detail == "member: dumpe2fs: Bad magic number"
 
@@ -130,7 +145,7 @@ def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
 def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
     """If no status was kept, the text itself is the proof."""
     text = header(DATA_UUID)
-    assert judge(Output(text, "member", status), HEADER, "x") == Known(text, "member")
+    assert judge(Output(text, "member", status), HEADER, "dumpe2fs", "x") == Known(text, "member")
 
 
 @pytest.mark.parametrize(
@@ -144,4 +159,4 @@ def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
 )
 def test_an_output_without_a_proof_is_good_unless_it_complains(text: str, *, good: bool) -> None:
     """This is the rule for commands without a better one."""
-    assert isinstance(judge(Output(text, "m"), NO_COMPLAINT, "x"), Known) is good
+    assert isinstance(judge(Output(text, "m"), NO_COMPLAINT, "lsblk", "x"), Known) is good

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.archive.capture import CUT_OFF, TAILED, Output
+from ext4audit.sources.archive.capture import Output, cut_off, tailed
 from ext4audit.sources.archive.layouts import TIMED_OUT, SosCapture, SupportconfigCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
@@ -157,9 +157,9 @@ def test_what_is_cut_off_is_no_evidence() -> None:
     held = sosreport_capture(files)
     cut = held.read("/proc/sys/vm/dirty_ratio")
     assert isinstance(cut, Unknown)
-    assert (cut.why, cut.detail) == (Why.UNPARSABLE, CUT_OFF)
+    assert (cut.why, cut.detail) == (Why.UNPARSABLE, cut_off("").text)
     assert held.read("/etc/fstab") == Known("/dev/a / ext4", "/etc/fstab")
-    assert held.run("sysctl -a") == [Output(CUT_OFF, "sos_commands/kernel/sysctl_-a", 1)]
+    assert held.run("sysctl -a") == [cut_off("sos_commands/kernel/sysctl_-a")]
 
 
 @pytest.mark.parametrize("status", [124, 137])
@@ -177,7 +177,7 @@ def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
     member = "sos_strings/filesys/dumpe2fs_.dev.vda.tailed"
     told = manifest(entry("dumpe2fs  /dev/vda", member)) if listed else ""
     files = {member: "Group 9: \n", "sos_commands/x": "", "sos_reports/manifest.json": told}
-    assert sosreport_capture(files).run("dumpe2fs /dev/vda") == [Output(TAILED, member, 1)]
+    assert sosreport_capture(files).run("dumpe2fs /dev/vda") == [tailed(member)]
 
 
 def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
@@ -300,7 +300,7 @@ def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None
     assert (found.why, found.detail) == (Why.UNPARSABLE, "fs-diskio.txt is cut off in it")
     assert supportconfig_capture(start + text + end).run("uname -a")[0].status is None
     cut = supportconfig_capture(start.rstrip("\n")).run("uname -a")
-    assert cut == [Output(CUT_OFF, "fs-diskio.txt: uname -a", 1)]
+    assert cut == [cut_off("fs-diskio.txt: uname -a")]
 
 
 def test_a_file_of_the_kernel_with_a_zeroed_block_is_no_evidence() -> None:

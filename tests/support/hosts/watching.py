@@ -37,7 +37,7 @@ class _Watch:
 
     def _copy(self, value: Any) -> Any:
         if isinstance(value, Known):
-            return Known(self.copy(value.value), value.origin)
+            return type(value)(self.copy(value.value), value.origin)
         if facts := facts_of(type(value)):
             return type(value)(**{name: self._fact(value, name, kind) for name, kind in facts})
         if type(value) is tuple:

@@ -161,7 +161,7 @@ def _e2image(source: Source, path: str) -> Image | BadImage:
     answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
     header = derive(f"header of {path}", parse_e2image_header, answer)
     if isinstance(header, Unknown):
-        return BadImage(reason_of(header))
+        return BadImage(header.detail)
     found = superblock_at(source, path, header.value.superblock_at_bytes)
     if found is None:
         return BadImage("an e2image file without a superblock")
@@ -234,7 +234,7 @@ def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] |
         return None
     origin = f"superblock at byte {offset} of {path}"
     found = derive(what, parse_image_superblock, answer, origin=origin)
-    return found if isinstance(found, Known) else BadImage(reason_of(found))
+    return found if isinstance(found, Known) else BadImage(found.detail)
 
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
@@ -243,11 +243,6 @@ def _cut_short(source: Source, fs: ImageFilesystem) -> str:
         return ""
     where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
     return f"{where} is cut short: its filesystem has {fs.superblock.value.size_bytes} bytes"
-
-
-def reason_of(unknown: Unknown) -> str:
-    """Return a parser's error message without the exception name."""
-    return unknown.detail.removeprefix("ValueError: ")
 
 
 def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]]:

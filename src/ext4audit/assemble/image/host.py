@@ -28,7 +28,6 @@ from ext4audit.assemble.image import (
     read_image_groups,
     read_image_journal,
     read_journal_inode,
-    reason_of,
 )
 from ext4audit.assemble.image.unreadable import cut_off
 from ext4audit.assemble.inventory import Inventory
@@ -96,7 +95,7 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
         groups = read_image_groups(source, image)
         inode = read_journal_inode(source, image, groups)
         gaps += (
-            replace(each, detail=reason_of(each), hint=CHECK_A_COPY)
+            replace(each, hint=CHECK_A_COPY)
             for each in (groups, inode, read_image_journal(source, image))
             if isinstance(each, Unknown)
         )

@@ -17,7 +17,7 @@ from ext4audit.cli.plans.values import capacity_of, size_of
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
-from ext4audit.facts.plan import OsKernel, PlannedHost, kernels_of, known_releases
+from ext4audit.facts.plan import MissingFlag, OsKernel, PlannedHost, kernels_of, known_releases
 from ext4audit.parsers import parse_kernel
 from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
@@ -49,6 +49,7 @@ def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
         page_bytes=_page_bytes(settings, kernels[0]),
         other_kernels=kernels[1:],
         assumed=assumed,
+        has_memory_setting=settings.get("memory") is not None,
     )
 
 
@@ -102,7 +103,7 @@ def _page_bytes(settings: Mapping[str, Any], kernel: Evidence[Kernel]) -> Eviden
 def not_set(key: str, example: str) -> Unknown:
     """Return the Unknown for a setting that a plan does not set; the hint names the flag."""
     flag = f"--{key.replace('_', '-')}"
-    hint = f"{flag} {example}".rstrip()
+    hint = MissingFlag(f"{flag} {example}".rstrip())
     return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "not set in the plan", hint)
 
 

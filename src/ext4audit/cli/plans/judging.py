@@ -105,7 +105,7 @@ def _assumed(plan: Plan) -> tuple[str, ...]:
         "raid6": "md's default layout for RAID6: left-symmetric",
     }
     assumed = [layouts[plan.level]] if plan.level in layouts else []
-    if isinstance(host.memory, Known) and host.memory.origin.startswith("--"):
+    if host.has_memory_setting:
         assumed.append(
             "all memory is available, and vm.dirty_* are the kernel's defaults (20 %, 10 %)"
         )

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from itertools import dropwhile
 
 import click
 from click.core import ParameterSource
 
-from ext4audit.cli import OutputFailed, did_you_mean, discard, variables
+from ext4audit.cli import OutputFailed, app, did_you_mean, discard, variables
 from ext4audit.cli.output import NAGIOS, write
 from ext4audit.renderers.nagios import unknown_line
 from ext4audit.report import NAGIOS_UNKNOWN
@@ -55,12 +56,15 @@ def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
     return NAGIOS_UNKNOWN
 
 
-def usage_error_text(error: click.ClickException) -> str:
-    """Return the message of a usage error on one line, with the nearest valid value."""
+def usage_error_text(error: click.ClickException, arguments: Sequence[str] = ()) -> str:
+    """Return the message of a usage error on one line, with the nearest valid value.
+
+    `arguments` are those of the program: the error of a missing value does not name the command.
+    """
     if isinstance(error, click.NoSuchOption):
         return f"no such option: {error.option_name}{_near(error)}"
     if isinstance(error, click.BadOptionUsage):
-        return _misused(error)
+        return _misused(error, arguments)
     if isinstance(error, click.MissingParameter):
         return f"{_name(error.param)} is missing"
     if isinstance(error, click.BadParameter):
@@ -77,10 +81,22 @@ def _near(error: click.NoSuchOption) -> str:
     return did_you_mean(error.option_name, [name for name in names if name.startswith("--")])
 
 
-def _misused(error: click.BadOptionUsage) -> str:
+def _misused(error: click.BadOptionUsage, arguments: Sequence[str]) -> str:
     """Return the message for a missing or superfluous value, the only two possible errors."""
-    too_much = "does not take" in error.message
-    return f"{error.option_name} takes {'no' if too_much else 'a'} value"
+    known = {name: each for each in _options(arguments) for name in each.opts}
+    takes_value = error.option_name in known and not _is_flag(known[error.option_name])
+    return f"{error.option_name} takes {'a' if takes_value else 'no'} value"
+
+
+def _options(arguments: Sequence[str]) -> list[click.Option]:
+    """Return the options of the command that is called; those before it are flags."""
+    words = list(dropwhile(lambda word: word.startswith("-"), arguments))
+    _, command, _ = app.resolve_command(click.Context(app), words) if words else (None, None, None)
+    return [each for each in command.params if isinstance(each, click.Option)] if command else []
+
+
+def _is_flag(option: click.Option) -> bool:
+    return option.is_flag or option.count
 
 
 def _name(parameter: click.Parameter | None) -> str:
@@ -114,8 +130,8 @@ def near_rule(word: str, rules: Sequence[Rule]) -> str:
 def _plain(message: str) -> str:
     """Return a message in the form that follows a colon, without a full stop.
 
-    Only click's own message loses its initial capital. Any other message begins with a value,
-    such as a file name, which stays as it was typed.
+    Only click's own message loses its initial capital: click gives it no type of its own. Any
+    other message begins with a value, such as a file name, which stays as it was typed.
     """
     ours = message.removesuffix(".")
     return f"g{ours[1:]}" if ours.startswith(_TOO_MANY) else ours

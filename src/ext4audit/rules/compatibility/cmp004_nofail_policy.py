@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, derive, for_wording, need, origin_of
+from ext4audit.evidence import Implied, Known, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -62,8 +62,8 @@ def check(host: Host) -> RuleOutput:
     refuse_container(host, FSTAB_OF_CONTAINER)
     virtualization = need(host.virtualization)
     if virtualization is None:
-        is_asked = not origin_of(host.virtualization).endswith("(absent)")
-        raise NotApplicable(NOT_VIRTUAL if is_asked else NO_SYSTEMD)
+        is_unasked = isinstance(host.virtualization, Implied)
+        raise NotApplicable(NO_SYSTEMD if is_unasked else NOT_VIRTUAL)
     entries, mounts = need(host.fstab, host.mounts)
     root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
     of_root = _bottom(root)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import CaptureHint, Evidence, Known, Unknown, Why
 from ext4audit.sources import DENIED, PACKAGES, first_cause
 
 LONGEST_NAME = 255
@@ -31,23 +31,37 @@ _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABS
 """Exit statuses of timeout(1), with which sos and Insights run each command."""
 STOPPED = frozenset({124, 137})
 """Exit statuses of commands that were stopped, whose output may therefore be incomplete."""
-CUT_OFF = "it is cut off: its last line has no end"
-TAILED = "only its end was kept: it is larger than --log-size"
+CAPTURE_IT_AGAIN = CaptureHint("capture it again")
 _HINTS = {
-    Why.NOT_CAPTURED: "capture again with a larger --log-size",
-    Why.UNPARSABLE: "capture it again",
-    Why.DENIED: "capture again as root, outside containers",
-    Why.TIMED_OUT: "capture again with a longer timeout",
-    Why.ABSENT: "install the program and capture again",
+    Why.NOT_CAPTURED: CaptureHint("capture again with a larger --log-size"),
+    Why.UNPARSABLE: CAPTURE_IT_AGAIN,
+    Why.DENIED: CaptureHint("capture again as root, outside containers"),
+    Why.TIMED_OUT: CaptureHint("capture again with a longer timeout"),
+    Why.ABSENT: CaptureHint("install the program and capture again"),
 }
 
 
 class Output(NamedTuple):
-    """The output of a command, including stderr; `status` is its exit status if recorded."""
+    """The output of a command, including stderr; `status` is its exit status if recorded.
+
+    `why` is the reason if the archive lacks the output; `text` is then a message.
+    """
 
     text: str
     origin: str
     status: int | None = None
+    why: Why | None = None
+
+
+def cut_off(origin: str) -> Output:
+    """Return the output that stands for one whose end is missing."""
+    return Output("it is cut off: its last line has no end", origin, 1, Why.UNPARSABLE)
+
+
+def tailed(origin: str) -> Output:
+    """Return the output that stands for one whose beginning is missing."""
+    message = "only its end was kept: it is larger than --log-size"
+    return Output(message, origin, 1, Why.NOT_CAPTURED)
 
 
 class Capture(Protocol):
@@ -95,8 +109,8 @@ def output_of(capture: Capture, *lines: str) -> Output:
     return Output("", "")
 
 
-def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
-    """Return the output of a command that succeeded, or an unknown with the reason for failure.
+def judge(output: Output, proof: re.Pattern[str], program: str, what: str) -> Evidence[str]:
+    """Return the output of a program that succeeded, or an unknown with the reason for failure.
 
     The exit status decides if it was recorded. Otherwise `proof` does, which matches only output
     of a success: sos stores "Operation not permitted" like any other output.
@@ -105,10 +119,10 @@ def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
     if good:
         return Known(output.text, output.origin)
     cause = first_cause(output.text) or "no output"
-    why = _STATUS.get(output.status or 0) or _why(output.text)
-    package = PACKAGES.get(what.partition(" ")[0]) if why is Why.ABSENT else None
-    hint = f"install {package} and capture again" if package else _HINTS.get(why, "")
-    return Unknown(what, why, f"{output.origin}: {cause[:200]}", hint)
+    why = output.why or _STATUS.get(output.status or 0) or _why(output.text)
+    package = PACKAGES.get(program) if why is Why.ABSENT else None
+    named = CaptureHint(f"install {package} and capture again" if package else "")
+    return Unknown(what, why, f"{output.origin}: {cause[:200]}", named or _HINTS.get(why, ""))
 
 
 def mangle(line: str) -> str:
@@ -127,8 +141,6 @@ def numbered(name: str, count: int) -> str:
 
 
 def _why(text: str) -> Why:
-    if text in {CUT_OFF, TAILED}:
-        return Why.UNPARSABLE if text == CUT_OFF else Why.NOT_CAPTURED
     for pattern, why in (
         (_NOT_FOUND, Why.ABSENT),
         (_DENIED, Why.DENIED),

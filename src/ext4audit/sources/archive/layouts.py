@@ -27,7 +27,15 @@ from typing import Any, cast
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_damaged
 from ext4audit.sources.archive import TEXTS
-from ext4audit.sources.archive.capture import CUT_OFF, STOPPED, TAILED, Output, mangle, numbered
+from ext4audit.sources.archive.capture import (
+    CAPTURE_IT_AGAIN,
+    STOPPED,
+    Output,
+    cut_off,
+    mangle,
+    numbered,
+    tailed,
+)
 from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
@@ -152,13 +160,13 @@ class SosCapture:
 
     def _read_output(self, member: str, status: int | None) -> Output:
         if member.startswith(_TAILS) and member.endswith(_TAIL):
-            return Output(TAILED, member, 1)
+            return tailed(member)
         found = self.read(member)
         if status in STOPPED:
             return Output(TIMED_OUT, member, status)
         if isinstance(found, Known):
             is_cut = bool(found.value) and not found.value.endswith("\n")
-            return Output(CUT_OFF, member, 1) if is_cut else Output(found.value, member, status)
+            return cut_off(member) if is_cut else Output(found.value, member, status)
         detail = found.detail if isinstance(found, Unknown) else "not in the archive"
         return Output(detail, member, status or 1)
 
@@ -220,10 +228,11 @@ class SupportconfigCapture:
             if kind == "Command":
                 line = _without_folder(title)
                 origin = f"{name}: {line}"
-                output = Output(CUT_OFF, origin, 1) if body is None else Output(body, origin)
+                output = cut_off(origin) if body is None else Output(body, origin)
                 self._commands.setdefault(line, []).append(output)
             elif title.startswith("/") and not title.endswith(_ABSENT):
-                cut = Unknown(title, Why.UNPARSABLE, f"{name} is cut off in it", "capture it again")
+                detail = f"{name} is cut off in it"
+                cut = Unknown(title, Why.UNPARSABLE, detail, CAPTURE_IT_AGAIN)
                 found = cut if body is None else _file(title, body, f"{name}: {title}")
                 self._files.setdefault(title, found)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why
+from ext4audit.evidence import MOUNT_TABLE, CaptureHint, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     INSIGHTS_COMMANDS,
     SOS_COMMANDS,
@@ -66,28 +66,49 @@ from ext4audit.sources.containers import Archive
 COLLECT = "ext4audit collect"
 _DMSETUP_OF_ALL = {("table", "-j", "-m"), ("status", "--noflush", "-j", "-m")}
 _DMSETUP_LENGTHS = {6, 7}
-_SOS_OPTIONS = (
-    (("dumpe2fs /", "dumpe2fs -g "), "sos report -k filesys.dumpe2fs=on"),
-    (("dumpe2fs ",), "sos report -e filesys, as root, with the device mounted"),
-    (("dmsetup ",), "sos report -e devicemapper"),
-    (("lsblk ", "udev database of "), "sos report -e block"),
-    (
-        ("/sys/block/", "/sys/dev/block/", "/sys/class/block/", "path /dev/"),
-        "sos report -e block -e md -e devicemapper",
-    ),
-    (("/proc/fs/", "statfs ", MOUNT_TABLE, "/etc/fstab"), "sos report -e filesys"),
+_OF_GROUPS = "sos report -k filesys.dumpe2fs=on"
+_OF_BLOCK, _OF_FILESYSTEMS = "sos report -e block", "sos report -e filesys"
+_OF_DEVICES = f"{_OF_BLOCK} -e md -e devicemapper"
+_SOS_OPTIONS = {
+    "dumpe2fs": f"{_OF_FILESYSTEMS}, as root, with the device mounted",
+    "dmsetup": "sos report -e devicemapper",
+    "lsblk": _OF_BLOCK,
+}
+"""The sos options that capture the output of a program."""
+_SOS_OPTIONS_OF_PATHS = (
+    (("/sys/block/", "/sys/dev/block/", "/sys/class/block/"), _OF_DEVICES),
+    (("/proc/fs/", MOUNT_TABLE, "/etc/fstab"), _OF_FILESYSTEMS),
     (("/proc/sys/",), "sos report -e kernel"),
     (("/proc/cmdline",), "sos report -e boot -e kernel"),
     (("/etc/os-release",), "sos report -e release"),
 )
-"""Prefixes of the readable names of asks, with the sos options that capture their answers."""
+"""Beginnings of the paths of files and directories, with the sos options that capture them."""
 
 
-def _hint(kind: str, what: str) -> str:
-    """Return a hint on how to capture the answer to the ask with the readable name `what`."""
-    options = (option for starts, option in _SOS_OPTIONS if what.startswith(starts))
-    option = next(options, "") if kind == "sosreport" else ""
-    return f"capture again with {f'{option}, or with ' if option else ''}{COLLECT}"
+def _sos_option(ask: Ask) -> str:
+    """Return the sos command that captures the answer to an ask, an empty string if none does."""
+    option = ""
+    match ask:
+        case CapturedDumpe2fs() | RunCommand(("dumpe2fs", "-g", *_)):
+            option = _OF_GROUPS
+        case RunCommand(argv):
+            option = _SOS_OPTIONS.get(argv[0], "")
+        case UdevDatabase():
+            option = _OF_BLOCK
+        case StatFilesystem():
+            option = _OF_FILESYSTEMS
+        case ResolvePath(path) | RealPath(path):
+            option = _OF_DEVICES if path.startswith("/dev/") else ""
+        case ReadFile(path) | ListDir(path):
+            options = (each for starts, each in _SOS_OPTIONS_OF_PATHS if path.startswith(starts))
+            option = next(options, "")
+    return option
+
+
+def _hint(kind: str, ask: Ask) -> CaptureHint:
+    """Return a hint on how to capture the answer to an ask."""
+    option = _sos_option(ask) if kind == "sosreport" else ""
+    return CaptureHint(f"capture again with {f'{option}, or with ' if option else ''}{COLLECT}")
 
 
 _NODE = "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents="
@@ -158,9 +179,9 @@ class ArchiveSource:
         return blkid_values(self._capture)
 
     def _not_captured(self, ask: Ask) -> Unknown:
-        what = describe(ask)
         detail = f"not in the {self._capture.kind} archive"
-        return Unknown(what, Why.NOT_CAPTURED, detail, _hint(self._capture.kind, what))
+        hint = _hint(self._capture.kind, ask)
+        return Unknown(describe(ask), Why.NOT_CAPTURED, detail, hint)
 
     def _text(self, ask: Ask) -> Found:  # noqa: C901, PLR0911 - a line per ask
         match ask:
@@ -260,7 +281,7 @@ class ArchiveSource:
     def _plain(self, argv: tuple[str, ...]) -> Found:
         """Return the first output of this command, or an unknown if it failed."""
         for output in self._capture.run(" ".join(argv)):
-            return judge(output, NO_COMPLAINT, describe(RunCommand(argv)))
+            return judge(output, NO_COMPLAINT, argv[0], describe(RunCommand(argv)))
         return None
 
     def _dumpe2fs(self, argv: tuple[str, ...]) -> Found:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import CAPTURE_AGAIN, Evidence, Known, Unknown, Why
 from ext4audit.sources import decode
 from ext4audit.sources.archive.capture import Capture, Output, judge
 
@@ -60,7 +60,6 @@ HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
 _BLOCK_SIZE = re.compile(r"^Block size: {15}(\d+)$", re.MULTILINE)
 _POSSIBLE_BLOCKS = {str(1 << bits): 1 << bits for bits in range(10, 17)}
 GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
-_HINT = "capture again with ext4audit collect"
 Blkid: TypeAlias = Mapping[str, Mapping[str, str]]
 """The keys and values of blkid(8) by path."""
 _HEADER = re.compile(r"Filesystem\s+(?P<unit>1K-blocks|1024-blocks|Inodes)\s.*")
@@ -199,16 +198,16 @@ def _only_match(
     outputs: Sequence[Output], proof: re.Pattern[str], known_uuid: str, what: str
 ) -> Evidence[str] | None:
     """Return the successful output with the UUID of the device, or an unknown if ambiguous."""
-    results = [judge(output, proof, what) for output in outputs]
+    results = [judge(output, proof, "dumpe2fs", what) for output in outputs]
     good = [each for each in results if isinstance(each, Known)]
     failed = [each for each in results if isinstance(each, Unknown)]
     if not good:
-        return replace(failed[0], hint=failed[0].hint or _HINT) if failed else None
+        return replace(failed[0], hint=failed[0].hint or CAPTURE_AGAIN) if failed else None
     own = [each for each in good if not known_uuid or _uuid(each.value) == known_uuid]
     if len({_uuid(each.value) for each in own}) == 1:
         return own[0]
     detail = f"{good[0].origin}: {'not this device by its UUID' if not own else 'ambiguous name'}"
-    return Unknown(what, Why.FAILED, f"{detail}; two devices may have one file name", _HINT)
+    return Unknown(what, Why.FAILED, f"{detail}; two devices may have one file name", CAPTURE_AGAIN)
 
 
 def _uuid_of(paths: Sequence[str], blkid: Blkid) -> str:
@@ -281,7 +280,7 @@ class DiskFree:
         origin = f"{self._origins['']}, {self._origins[_INODES]}"
         if block_bytes is None:
             detail = f"{origin}: in KiB, and the size of a block is not in the archive"
-            return Unknown(f"statfs {mount_point}", Why.NOT_CAPTURED, detail, _HINT)
+            return Unknown(f"statfs {mount_point}", Why.NOT_CAPTURED, detail, CAPTURE_AGAIN)
         free = max(blocks.total - blocks.used, blocks.free)
         counts = (count * KIB // block_bytes for count in (blocks.total, free, blocks.free))
         values = (block_bytes, *counts, inodes.total, inodes.free)

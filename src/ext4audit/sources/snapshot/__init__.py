@@ -31,7 +31,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from ext4audit import sources as asks
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import CaptureHint, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     Ask,
@@ -217,7 +217,7 @@ def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
         raise SnapshotError("timed_out: neither true nor false")
     stdout, stderr = string(run, "stdout"), string(run, "stderr")
     if timed_out:
-        again = "capture again with a longer timeout"
+        again = CaptureHint("capture again with a longer timeout")
         return Unknown(what, Why.TIMED_OUT, "no answer in time", again)
     if status is None:
         return Unknown(what, Why.FAILED, "its exit status was not recorded")
