@@ -59,12 +59,15 @@ class Citation(NamedTuple):
     """One line of evidence: its label, its value, and where it was read.
 
     `detail` marks a line that is only needed to check the others: the default report omits it.
+    `fstab_line` is the number of the cited line of the host's /etc/fstab, from 1, None if it cites
+    none: formats for code review show the finding there.
     """
 
     label: str
     value: str
     origin: str
     detail: bool = False
+    fstab_line: int | None = None
 
 
 class LineEdit(NamedTuple):

@@ -88,7 +88,7 @@ def test_each_severity_has_a_level(severity: Severity) -> None:
 
 def test_a_finding_about_fstab_stands_at_its_line() -> None:
     """The path is below the host's folder, as in SARIF."""
-    citation = Citation("fstab line 7", "defaults", "/etc/fstab")
+    citation = Citation("fstab line 7", "defaults", "/etc/fstab", fstab_line=7)
 
     @rule("DRF009", "of-fstab", severity=Severity.LOW, since="0.1")
     def check(_fs: Filesystem, _host: Host) -> RuleOutput:

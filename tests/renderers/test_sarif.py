@@ -190,7 +190,7 @@ def test_a_finding_is_a_result() -> None:
 
 def test_a_finding_that_cites_fstab_is_there() -> None:
     """The alert is on that line of the file, if an inventory keeps the file."""
-    cited = (Citation("fstab line 4", "defaults", "/etc/fstab"),)
+    cited = (Citation("fstab line 4", "defaults", "/etc/fstab", fstab_line=4),)
     of = changed(report(host(md127()), old_kernel), lambda _, f: f._replace(citations=cited))
     location = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
     assert location["artifactLocation"]["uri"] == "hosts/db1/etc/fstab"

@@ -158,7 +158,8 @@ def _applies(remedy: Remedy, *, has_change: bool) -> bool:
 
 def _cited(citation: Citation) -> Citation:
     """Replace a file as the origin of a citation: a plan reads neither /proc nor fstab."""
-    return citation._replace(origin=ORIGIN) if citation.origin.startswith("/") else citation
+    is_of_file = citation.origin.startswith("/")  # the origin of a file is its path
+    return citation._replace(origin=ORIGIN, fstab_line=None) if is_of_file else citation
 
 
 @dataclass(frozen=True, slots=True)

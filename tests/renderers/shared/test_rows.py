@@ -27,7 +27,8 @@ from ext4audit.renderers.shared.rows import (
     where,
 )
 from ext4audit.rule import RuleOutput, host_rule
-from support.builders import UNREAD, filesystem, host, known, mount
+from ext4audit.rules.shared import cite_fstab, cite_fstab_options
+from support.builders import UNREAD, filesystem, fstab_entry, host, known, mount
 from support.formats.sample_reports import (
     FLEET,
     HOSTILE_NAMES,
@@ -138,6 +139,9 @@ def test_only_an_incomplete_report_has_gaps() -> None:
     assert not gaps("db1", night_report())
 
 
+LINE_7 = fstab_entry().line._replace(line_number=7)
+
+
 def found(*citations: Citation, fact: str = "") -> Finding:
     """Build a finding with these citations."""
     return Finding("Odd.", Severity.LOW, Confidence.LIKELY, citations, fact=fact)
@@ -151,17 +155,15 @@ def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
 @pytest.mark.parametrize(
     ("citations", "expected"),
     [
-        ([Citation("fstab line 7", "defaults", "/etc/fstab")], ("etc/fstab", 7)),
-        ([Citation("sixth field of fstab line 12", "0", "/etc/fstab")], ("etc/fstab", 12)),
-        ([Citation("intended", "rw", "/etc/fstab line 3")], ("etc/fstab", 3)),
-        (
-            [Citation("x", "y", "uname"), Citation("fstab line 2", "", "/etc/fstab")],
-            ("etc/fstab", 2),
-        ),
+        ([cite_fstab(LINE_7, "defaults")], ("etc/fstab", 7)),
+        ([cite_fstab(LINE_7, "0", "the sixth field")], ("etc/fstab", 7)),
+        ([cite_fstab_options(LINE_7)], ("etc/fstab", 7)),
+        ([Citation("x", "y", "uname"), cite_fstab(LINE_7, "")], ("etc/fstab", 7)),
+        ([cite_fstab(LINE_7._replace(is_numbered=False), "")], None),
+        ([cite_fstab_options(LINE_7._replace(is_numbered=False))], None),
         ([Citation("fstab line 9", "defaults", "/proc/cmdline")], None),
+        ([Citation("fstab line 9", "defaults", "/etc/fstab")], None),
         ([Citation("fstab", "no entry", "/etc/fstab")], None),
-        ([Citation("fstab line 0", "", "/etc/fstab")], None),
-        ([Citation("x", "", "/mnt/fstab line 4")], None),
         ([], None),
     ],
 )

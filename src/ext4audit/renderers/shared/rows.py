@@ -9,7 +9,6 @@ which an inventory keeps the files of a host.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -270,8 +269,6 @@ def _group(name: str, key: tuple[str, str], same: Sequence[Gap], most: int | Non
 
 
 _FSTAB = "/etc/fstab"
-_FSTAB_LINE = re.compile(r"\bfstab line ([1-9][0-9]{0,6})\b", re.ASCII)
-"""How rules cite an fstab line: in the label if the origin is the file, else in the origin."""
 _FINGERPRINT_DIGITS = 32
 
 
@@ -291,11 +288,7 @@ def location_of(row: Row, report: Report) -> Location:
 
 
 def _cited_line(finding: Finding) -> int | None:
-    for cited in finding.citations:
-        found = _FSTAB_LINE.search(cited.label if cited.origin == _FSTAB else cited.origin)
-        if found and cited.origin.startswith(_FSTAB):
-            return int(found[1])
-    return None
+    return next((each.fstab_line for each in finding.citations if each.fstab_line), None)
 
 
 def location_of_subject(host: str, fs: Filesystem | None, report: Report | None) -> Location:

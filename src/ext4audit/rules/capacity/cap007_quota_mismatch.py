@@ -11,6 +11,7 @@ from ext4audit.facts.mount import BINDS, FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import cite_fstab
 from ext4audit.rules.shared.mount_config import tokens_by_name
 
 KINDS = {
@@ -100,7 +101,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
         "limits are not enforced.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
-        citations=(Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab"),),
+        citations=(cite_fstab(line, line.raw_options),),
         remedies=tuple(_remedies(line)),
         fact=f"{line.mount_point} {','.join(lost)}",
         summary="quota options of fstab are not in force: limits are not enforced",

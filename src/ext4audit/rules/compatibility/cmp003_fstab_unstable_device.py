@@ -14,7 +14,7 @@ from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, cite_fstab, refuse_container
 
 LETTERED, COUNTED = "(sd|hd|vd|xvd)[a-z]+", "(zd|bcache|rbd)[0-9]+"
 """Lettered disks; ZFS volumes, bcache devices and Ceph images, numbered in order of their setup."""
@@ -88,7 +88,7 @@ def check(host: Host) -> RuleOutput:
     gaps: list[Unknown] = []
     for entry in entries:
         if not _is_unstable(entry, host, gaps):
-            yield Citation(f"fstab {entry.line.where}", entry.line.spec, "/etc/fstab")
+            yield cite_fstab(entry.line, entry.line.spec)
             continue
         yield _finding(entry, host)
         graded_by = (host.devices, host.virtualization)
@@ -169,7 +169,7 @@ def _cite(
 ) -> Sequence[Citation]:
     line = entry.line
     written = f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}"
-    cited = [Citation(f"fstab {line.where}", written, "/etc/fstab")]
+    cited = [cite_fstab(line, written)]
     if isinstance(host.devices, Known) and count is not None:
         cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
     if re.fullmatch(ARRAY, line.spec) and isinstance(host.md_arrays, Known):

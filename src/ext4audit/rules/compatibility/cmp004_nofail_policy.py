@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, cite_fstab, refuse_container
 
 TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
@@ -75,7 +75,7 @@ def check(host: Host) -> RuleOutput:
         if DECIDED.isdisjoint(line.options):
             yield _finding(entry, virtualization)
         else:
-            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
+            yield cite_fstab(line, line.raw_options)
 
 
 def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
@@ -109,7 +109,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(
-            Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab"),
+            cite_fstab(line, line.raw_options),
             Citation("virtual machine", virtualization, "systemd-detect-virt"),
         ),
         remedies=(

@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_features
+from ext4audit.rules.shared import cite_features, cite_fstab
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
@@ -68,7 +68,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, seen: Citation, sentence: str, total: int) -> Finding:
-    old = [Citation(f"fstab {o.where}, type", o.fstype, "/etc/fstab") for o in _old_lines(fs)]
+    old = [cite_fstab(each, each.fstype, "fstab {}, type") for each in _old_lines(fs)]
     return Finding(
         message=f"{sentence}: deleting, truncating and allocating large files is slow on this "
         f"filesystem of {size(total)}.",

@@ -19,7 +19,7 @@ from ext4audit.facts.superblock import (
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
+from ext4audit.rules.shared import cite_fstab, in_brief, refuse_container, superblock_field
 
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
 CHANGES = "-cow"
@@ -278,8 +278,7 @@ def _in_fstab(host: Host) -> Iterator[Use]:
         line = entry.line
         found = identifier_of(line.spec)
         if found:
-            where = f"fstab {line.where}"
-            yield Use(*found, Citation(where, f"{line.spec} {line.mount_point}", "/etc/fstab"))
+            yield Use(*found, cite_fstab(line, f"{line.spec} {line.mount_point}"))
 
 
 def _in_root(host: Host) -> Iterator[Use]:

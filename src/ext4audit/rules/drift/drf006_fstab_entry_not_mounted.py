@@ -12,7 +12,7 @@ from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, 
 from ext4audit.facts.superblock import split_spec
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, in_brief, refuse_container
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, cite_fstab, in_brief, refuse_container
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line, or the mount."
@@ -69,7 +69,7 @@ def check(host: Host) -> RuleOutput:
         is_there = any(isinstance(number, Known) and m.device_number == number.value for m in there)
         if is_there or _is_below_overlay(host, entry, there):
             line = entry.line
-            yield Citation(f"fstab {line.where}", line.mount_point, "/etc/fstab")
+            yield cite_fstab(line, line.mount_point)
         elif isinstance(number, Unknown) and _may_be_mounted(entry, there):
             gaps.append(number)
         else:
@@ -139,10 +139,8 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy])
         else Confidence.CONFIRMED,
         citations=in_brief(
             (
-                Citation(
-                    f"fstab {line.where}",
-                    f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
-                    "/etc/fstab",
+                cite_fstab(
+                    line, f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}"
                 ),
                 Citation("device", f"{line.spec} {where}", origin),
                 *(Citation("mount table", each, MOUNT_TABLE) for each in mounted),

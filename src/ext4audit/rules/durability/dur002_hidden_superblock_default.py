@@ -11,7 +11,7 @@ from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import PLACES, cite_mount_table, pronoun, series, verb
+from ext4audit.rules.shared import PLACES, cite_fstab, cite_mount_table, pronoun, series, verb
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
@@ -273,7 +273,7 @@ def _cite(
         value = f"{each.token}, set by: {PLACES[each.set_by]}"
         yield Citation(f"hidden {each.name}", value, origin)
         for line in fstab_lines(fs, each.name):
-            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
+            yield cite_fstab(line, line.raw_options)
     if string:
         yield string
 

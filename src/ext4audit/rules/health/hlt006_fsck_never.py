@@ -10,7 +10,13 @@ from ext4audit.facts.mount import BINDS, FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, series, superblock_field
+from ext4audit.rules.shared import (
+    FSTAB_OF_CONTAINER,
+    cite_fstab,
+    refuse_container,
+    series,
+    superblock_field,
+)
 
 NOT_AT_BOOT = BINDS | {"noauto"}
 
@@ -78,7 +84,7 @@ def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
     for entry in entries:
         line = entry.line
         value = f"{line.spec} {line.mount_point}: {line.fsck_pass}"
-        yield Citation(f"sixth field of fstab {line.where}", value, "/etc/fstab")
+        yield cite_fstab(line, value, "sixth field of fstab {}")
 
 
 def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:

@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_removable
-from ext4audit.rules.shared import IN_BOOT_LOADER, rootflags
+from ext4audit.rules.shared import IN_BOOT_LOADER, cite_fstab, rootflags
 
 EFFECT = {
     "sync": "every write(2) and every change of a directory waits for the disk",
@@ -84,7 +84,7 @@ def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]
     for entry in for_wording(fs.fstab, ()):
         line = entry.line
         if not set(remedies.flags.SYNCHRONOUS).isdisjoint(line.options):
-            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
+            yield cite_fstab(line, line.raw_options)
     if _at_boot(fs, host):
         yield Citation("rootflags", ",".join(need(rootflags(host))), "/proc/cmdline")
     if removable:

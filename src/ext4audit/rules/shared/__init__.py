@@ -23,7 +23,14 @@ from ext4audit.evidence import (
 )
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines, option_of
-from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, FstabEntry, Mount, Provenance
+from ext4audit.facts.mount import (
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    Provenance,
+)
 from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
@@ -97,7 +104,7 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     if option.hidden:
         yield Citation("set by", PLACES[option.set_by], option.origin)
     for line in fstab_lines(fs, name):
-        yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
+        yield cite_fstab(line, line.raw_options)
     below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
     for layer in below:
         yield Citation(PLACES[layer.provenance], layer.token, layer.origin, detail=True)
@@ -117,6 +124,18 @@ def milder_while_read_only(
     if is_surely(fs.read_only):
         return Severity.INFO, f"{message}. {NOT_YET_WRITABLE}"
     return severity, message
+
+
+def cite_fstab(line: FstabLine, value: str, label: str = "fstab {}") -> Citation:
+    """Cite a part of an fstab line; `{}` in the label is the place of the line in the file."""
+    number = line.line_number if line.is_numbered else None
+    return Citation(label.format(line.where), value, "/etc/fstab", fstab_line=number)
+
+
+def cite_fstab_options(line: FstabLine) -> Citation:
+    """Cite the options of an fstab line as what is intended."""
+    cited = cite_fstab(line, line.raw_options or "defaults", "fstab options")
+    return cited._replace(origin=f"/etc/fstab {line.where}")
 
 
 FSTAB_OF_CONTAINER = "in a {} container, /etc/fstab is not the host's"

@@ -24,7 +24,7 @@ from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import cite_fstab_options, superblock_field
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970, utc
 
 RECENT_SECONDS = 7 * DAY_SECONDS
@@ -187,8 +187,7 @@ def _rw_entries(fs: Filesystem) -> Iterator[Citation]:
     places = {mount.mount_point for mount in fs.mounts}
     for line in (entry.line for entry in entries if entry.place in places):
         if "ro" not in flags_of(line.options):
-            origin = f"/etc/fstab {line.where}"
-            yield Citation("fstab options", line.raw_options or "defaults", origin)
+            yield cite_fstab_options(line)
 
 
 def _judge_writable(fs: Filesystem) -> WriteStop | None:

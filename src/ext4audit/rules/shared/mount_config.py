@@ -21,7 +21,12 @@ from ext4audit.facts.options import (
 )
 from ext4audit.finding import Citation, Severity
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, rootflags
+from ext4audit.rules.shared import (
+    FSTAB_OF_CONTAINER,
+    cite_fstab_options,
+    refuse_container,
+    rootflags,
+)
 
 SHOWN_OTHERWISE = frozenset(
     # The kernel takes stripe from the superblock and shows quota options by feature and state.
@@ -114,7 +119,7 @@ class MountConfig(NamedTuple):
         shown = ",".join(dict.fromkeys((*self.mount.mount_options, *self.mount.super_options)))
         boot = [Citation("rootflags", ",".join(self.boot_options), "/proc/cmdline")]
         return (
-            Citation("fstab options", line.raw_options or "defaults", self.origin),
+            cite_fstab_options(line),
             *(boot if self.boot_options else ()),
             Citation("mount table", shown, MOUNT_TABLE),
         )
