@@ -539,10 +539,25 @@ remount_undo() {
 		return
 	fi
 	remount_words "$words" 2>/dev/null && return
-	say "  a remount cannot undo this: $dir is unmounted and mounted again"
-	holders "$dir" "$key" "$name" "$number" || return
-	tuned=$(tunables "$name")
-	loudly "$resort" || fails "failed: $resort" || return
+	say "  a remount cannot undo this"
+	anew "$dir" "$key" "$name" "$number" "$resort"
+}
+# A step that only an unmount takes back.
+by_unmount() { # directory, key, kernel's name, number, the step: its function, command, undo...
+	if [ "$mode" = undo ]; then
+		# An undo that was killed has left it unmounted.
+		is_on "$2" "$4" || set -- "$1" "$2" "$3" "$4" '' '' "umount() { :; }; $7"
+		anew "$1" "$2" "$3" "$4" "$7"
+		return
+	fi
+	shift 4
+	"$@"
+}
+anew() { # directory, key, kernel's name, number, what unmounts it and mounts it again
+	holders "$1" "$2" "$3" "$4" || return
+	say "  $1 is unmounted and mounted again"
+	tuned=$(tunables "$3")
+	loudly "$5" || fails "failed: $5" || return
 	tune "$tuned"
 }
 

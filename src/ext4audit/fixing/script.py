@@ -161,8 +161,10 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
 def _repeated(each: ChosenRemedy, work: Sequence[Step]) -> str:
     """Return the options of mount(8) that the commands repeat, escaped as in its own table."""
     for step in work:
+        place = _unmounted_by_undo(each, step)
         if isinstance(step.change, Unmount | Remount):
             place = step.change.mount_point
+        if place is not None:
             fs = _mounted_at(each, place)
             mount = next(mount for mount in fs.mounts if mount.mount_point == place)
             return _key(",".join(kept_by_mount(fs, mount)))
@@ -206,11 +208,29 @@ def _calls(
                 commands = step.command, step.rollback, step.done
                 yield _call("check", device, name, how, *commands, *wholes)
             case Setting(audited):
-                yield _call("setting", step.command, step.rollback, step.done, audited)
+                commands = step.command, step.rollback, step.done
+                yield _call(*_by_unmount(each, step), "setting", *commands, audited)
             case NewMount(place):
                 yield _call("mount_step", _key(place), step.command, step.rollback, step.done)
             case _:
-                yield _call("run_step", step.command, step.rollback, step.done)
+                commands = step.command, step.rollback, step.done
+                yield _call(*_by_unmount(each, step), "run_step", *commands)
+
+
+def _by_unmount(each: ChosenRemedy, step: Step) -> tuple[str, ...]:
+    """Return the first words of the call of a step that only an unmount takes back, or ()."""
+    place = _unmounted_by_undo(each, step)
+    if place is None:
+        return ()
+    return "by_unmount", place, _key(place), *_names(_mounted_at(each, place))
+
+
+def _unmounted_by_undo(each: ChosenRemedy, step: Step) -> str | None:
+    """Return the mount point that must be unmounted to take a step back, None if none must be."""
+    if step.undo or not step.undo_by_unmount or isinstance(step.change, NewMount):
+        return None
+    places = (place for fs in each.filesystems for place in fs.mount_points)
+    return next((p for p in places if step.undo_by_unmount.startswith(f"umount {quote(p)} ")), None)
 
 
 def _edit(edit: LineEdit, chains: Mapping[tuple[str, int], list[str]]) -> str:

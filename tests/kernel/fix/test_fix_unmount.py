@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,6 +136,71 @@ def test_what_no_mount_brings_back_is_not_unmounted(
     assert omitted in scene.fix(*ANEW).stderr
     assert "nothing to do" in scene.sh("--apply").stdout
     assert scene.state() == before
+
+
+LIST = "nobarrier,nodelalloc"
+LISTED = ("--disruption", "remount", "--select", "DUR001", "--fail-on", "info")
+
+
+@pytest.fixture
+def listed(scene: Scene) -> Scene:
+    """Store two options in the superblock, which only debugfs can write there again, unmounted."""
+    run("umount", scene.where)
+    run("debugfs", "-w", "-R", f"set_super_value mount_opts {LIST}", scene.device)
+    run("mount", "-t", "ext4", "-o", "x-a", scene.device, scene.where)
+    scene.fix(*LISTED)
+    return scene
+
+
+def stored(scene: Scene) -> str:
+    """Return the list of options in the superblock."""
+    (line,) = re.findall("^Mount options: +(.*)$", run("tune2fs", "-l", scene.device), re.MULTILINE)
+    return str(line)
+
+
+def test_a_step_that_only_an_unmount_takes_back_unmounts_nothing_in_use(listed: Scene) -> None:
+    """Its undo unmounted a filesystem with a second mount, wrote nothing and mounted it again."""
+    assert listed.sh("--apply").returncode == 0
+    second = listed.folder / "second"
+    second.mkdir()
+    run("mount", "--bind", listed.where / "lost+found", second)
+    before = Path("/proc/self/mountinfo").read_text()
+    try:
+        done = listed.sh("--undo")
+        assert done.returncode == 1
+        assert f"is in use by the mount on {second}; --undo tries again" in done.stderr
+        assert Path("/proc/self/mountinfo").read_text() == before
+    finally:
+        run("umount", second)
+    assert listed.sh("--undo").returncode == 0
+    assert stored(listed) == LIST
+
+
+def test_an_undo_that_was_killed_while_it_was_unmounted_is_repeated(listed: Scene) -> None:
+    """The next one does not unmount what is not mounted, and mounts it."""
+    assert listed.sh("--apply").returncode == 0
+    at = 0
+    while os.path.ismount(listed.where):
+        at += 1
+        assert stored(listed) == "nodelalloc"
+        listed.sh("--undo", path=listed.inject(at, "kill"))
+    done = listed.sh("--undo")
+    assert done.returncode == 0, done.stderr
+    assert os.path.ismount(listed.where)
+    assert stored(listed) == LIST
+
+
+def test_a_step_that_only_an_unmount_takes_back_keeps_the_settings(listed: Scene) -> None:
+    """As every unmount of the script does: those in sysfs, and what only mount(8) keeps."""
+    setting = Path(f"/sys/fs/ext4/{listed.name}/mb_group_prealloc")
+    assert listed.sh("--apply").returncode == 0
+    assert stored(listed) == "nodelalloc"
+    setting.write_text("1024")
+    done = listed.sh("--undo")
+    assert done.returncode == 0, done.stderr
+    assert f"{listed.where} is unmounted and mounted again" in done.stdout
+    assert (stored(listed), setting.read_text()) == (LIST, "1024\n")
+    assert "OPTS=x-a" in str(listed.state()["kept by mount(8)"])
 
 
 def test_what_mount_keeps_comes_back(scene: Scene) -> None:
