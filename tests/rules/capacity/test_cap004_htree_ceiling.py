@@ -125,6 +125,13 @@ def test_cap004_adds_a_level_only_where_everybody_can_read_it(
     assert not any(step.phase.value == "rollback" for r in finding.remedies for step in r.lines)
 
 
+def test_cap004_says_who_cannot_mount_it_afterwards() -> None:
+    """An old kernel refuses an incompat feature for read-only mounts as well (fs/ext4/super.c)."""
+    finding = verdict(holding(12_000_000, warnings=1)).findings[0]
+    trade_off = finding.remedies[-1].trade_off or ""
+    assert "Linux before 4.13 cannot mount the filesystem, not even read-only" in trade_off
+
+
 def test_the_numbers_of_an_index() -> None:
     """Two levels hold what fits into the index blocks (fs/ext4/namei.c, with checksums)."""
     assert (leaves(1024), leaves(4096)) == (123 * 126, 507 * 510)

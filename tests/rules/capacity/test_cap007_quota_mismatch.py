@@ -42,8 +42,12 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
     [
         # Nearly all filesystems.
         (having((), ()), Outcome.NOT_APPLICABLE, []),
-        (having((), BOTH), Outcome.FAIL, ["usrquota, grpquota for /data"]),
-        (having((), ("quota",)), Outcome.FAIL, ["sets quota for /data"]),
+        (
+            having((), BOTH),
+            Outcome.FAIL,
+            ["/data are not enforced: fstab sets usrquota, grpquota without"],
+        ),
+        (having((), ("quota",)), Outcome.FAIL, ["fstab sets quota without effect"]),
         (having((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
         (having(("quota", "usrquota"), ("quota",), superblock=FEATURE), Outcome.PASS, []),
         (having(("usrquota",), BOTH, superblock=FEATURE), Outcome.FAIL, ["sets grpquota"]),
@@ -51,8 +55,12 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
         (having(BOTH, (), superblock=FEATURE), Outcome.PASS, []),
         (having(BOTH, BOTH), Outcome.FAIL, [" use quota files of the old format"]),
         (having(JOURNALED, JOURNALED), Outcome.FAIL, [" use quota files of the old format"]),
-        (having((), (), superblock=FEATURE), Outcome.FAIL, ["The feature quota is on"]),
-        (having((), BOTH, superblock=FEATURE), Outcome.FAIL, ["usrquota, grpquota for /data"]),
+        (having((), (), superblock=FEATURE), Outcome.FAIL, ["the feature quota is on"]),
+        (
+            having((), BOTH, superblock=FEATURE),
+            Outcome.FAIL,
+            ["/data are not enforced: fstab sets usrquota, grpquota without"],
+        ),
         (having((), (), superblock=unknown("superblock")), Outcome.UNDETERMINED, []),
         (having((), (), fstab=unknown("fstab")), Outcome.UNDETERMINED, []),
         (having((), (), mounts=()), Outcome.NOT_APPLICABLE, []),

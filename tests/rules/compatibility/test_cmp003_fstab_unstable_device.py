@@ -75,12 +75,13 @@ def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity
 def test_cmp003_says_who_names_the_disks_of_xen() -> None:
     """The disks are not probed in any order: the machine's configuration sets their numbers."""
     (finding,) = verdict(naming("/dev/xvda1", virtualization="xen")).findings
-    assert "the hypervisor gives the name" in finding.message
-    assert "after a reboot" not in finding.message
+    assert "the hypervisor gives the disk" in finding.message
+    assert "The next boot" not in finding.message
 
 
 @pytest.mark.parametrize(
-    ("devices", "named"), [(NVME, ", one of 2 disks nvme*: "), (NVME[:2], " from /dev/nvme1n1: ")]
+    ("devices", "named"),
+    [(NVME, "nvme1n1, one of 2 disks nvme*, which"), (NVME[:2], "names /dev/nvme1n1, which")],
 )
 def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
     """A single disk is not described as one of several."""

@@ -117,8 +117,8 @@ def _warned(fs: Filesystem, host: Host, usage: Usage, warnings: int) -> Finding:
     times = "once" if warnings == 1 else f"{warnings:,} times"
     used = usage.inodes - usage.free_inodes
     return Finding(
-        message=f"The kernel logged a warning {times} since the mount, and one directory may hold "
-        f"so many of the {used:,} files that its index is full: no file can be created in it.",
+        message="A directory may be full, so that no file can be created in it: the kernel logged "
+        f"a warning {times} since the mount, and the {used:,} files could fill the index of one.",
         severity=Severity.MEDIUM,
         confidence=Confidence.POSSIBLE,
         citations=(Citation("warnings", str(warnings), origin_of(fs.errors)), _cite(fs, usage)),
@@ -160,6 +160,6 @@ def _large_dir(fs: Filesystem) -> Remedy:
         f"Allow a third index level (tune2fs -O large_dir){where}.",
         Disruption.UNMOUNT,
         steps,
-        trade_off="tune2fs cannot remove large_dir, Linux before 4.13 cannot mount the filesystem "
-        "writable, and GRUB before 2.12 cannot read it: do not use it for /boot.",
+        trade_off="tune2fs cannot remove large_dir. Linux before 4.13 cannot mount the filesystem, "
+        "not even read-only, and GRUB before 2.12 cannot read it: do not use it for /boot.",
     )

@@ -98,15 +98,16 @@ def _version(loader: BootLoader) -> Version | None:
 
 def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Finding:
     severity, confidence = _weigh(loader, features)
-    verb = "cannot" if confidence is Confidence.LIKELY else "may not"
+    is_likely = confidence is Confidence.LIKELY
+    reads = "cannot read" if is_likely else "may be unable to read"
     return Finding(
-        message=f"{_name(loader)} {verb} support {', '.join(features)} on the filesystem with the "
-        "kernels: it then finds no kernel, and the host does not boot.",
+        message=f"The host {'will' if is_likely else 'may'} not boot: {_name(loader)} {reads} the "
+        f"filesystem with the kernels, which has {', '.join(features)}.",
         severity=severity,
         confidence=confidence,
         citations=cite_features(fs),
         remedies=(remedies.features.without_features(fs, features, planned=False),),
-        summary=f"the boot loader {verb} support features of the filesystem with the kernels",
+        summary=f"the boot loader {reads} the filesystem with the kernels",
     )
 
 
@@ -131,5 +132,5 @@ def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confi
 
 def _name(loader: BootLoader) -> str:
     if loader.loader is Loader.NONE_FOUND:
-        return "The boot loader, which is unknown,"
+        return "the boot loader, which is unknown,"
     return " ".join(filter(None, (loader.loader.value, loader.version)))
