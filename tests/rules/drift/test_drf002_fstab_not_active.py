@@ -234,7 +234,7 @@ def test_drf002_edits_what_can_be_made_true() -> None:
     assert finding.remedies[-1].summary.endswith("remove noatime.")
 
 
-LATER = ": line 7 mounts it first, and a later mount changes no ext4 option."
+LATER = ". Line 7 mounts the filesystem first, and a later mount cannot change ext4 options."
 
 
 def twice(*later: str, first: tuple[str, ...] = (), live: tuple[str, ...] = ()) -> Filesystem:
@@ -302,7 +302,7 @@ def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
         filesystem(mounts=there, fstab=known(entries), options=known(options()))
     ).findings
     assert "line 7 sets commit=30" in finding.message
-    assert "line 8 mounts it first" in finding.message
+    assert "Line 8 mounts the filesystem first" in finding.message
 
 
 @pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
@@ -327,7 +327,7 @@ def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
     assert (drift.remedies, dead.remedies) == ((), ())
 
 
-REPEATED = ": of two lines for one mount point only the first counts, line 7."
+REPEATED = ". Of the two lines for this mount point, only line 7 is used."
 
 
 @pytest.mark.parametrize(

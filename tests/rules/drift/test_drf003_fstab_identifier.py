@@ -279,10 +279,10 @@ def test_the_page_promises_no_order_of_the_links() -> None:
         ((ON_ORIGIN,), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((ON_ORIGIN, ON_SNAPSHOT), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((), VOLUMES, Severity.LOW, "udev prefers the origin"),
-        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of them"),
+        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of "),
         # A thin snapshot has neither a device for its changes nor a low link priority.
-        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of them"),
-        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of them"),
+        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of "),
+        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of "),
     ],
     ids="origin both none snapshot thin a-copy-beside".split(),
 )
@@ -306,7 +306,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
     """The UUID is changed only on an unmounted device, and only if nothing else has it mounted."""
     (finding,) = verdict(with_rows(COPY)).findings
     assert finding.message == (
-        f"sda, sdb have the same UUID {UUID}: fstab line 7 can mount any of them."
+        f"fstab line 7 can mount any of sda, sdb, because they have the same UUID {UUID}."
     )
     (remedy,) = finding.remedies
     checked = (

@@ -116,8 +116,8 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
     fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "/etc/fstab line 7 sets data=ordered for the root, but neither /proc/cmdline rootflags= "
-        "nor the superblock sets it: the next boot's remount fails, and the root stays read-only."
+        "The next boot's remount of the root fails, and the root stays read-only: /etc/fstab line "
+        "7 sets data=ordered, but neither /proc/cmdline rootflags= nor the superblock does."
     )
     forget, store = finding.remedies
     assert plain(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"

@@ -77,13 +77,14 @@ def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
     (medium,) = verdict(stale).findings
     (low,) = verdict(stale, fstab=BY_PATH).findings
     assert (medium.severity, low.severity) == (Severity.MEDIUM, Severity.LOW)
+    assert low.message.startswith("udev's record of /dev/sda does not match its filesystem: ")
     assert medium.summary == "udev's record of the device names another filesystem"
     assert medium.message == (
-        "udev's record of /dev/sda does not match its filesystem, but shows another one "
-        f"(xfs, {OTHER}); the next mount of UUID={UUID} fails or finds another device."
+        f"The next mount of UUID={UUID} fails or finds another device: udev's record of /dev/sda "
+        f"shows another filesystem (xfs, {OTHER})."
     )
     (gone,) = verdict(BARE).findings
-    assert "does not match its filesystem, but shows none" in gone.message
+    assert gone.message.endswith("udev's record of /dev/sda shows no filesystem.")
     assert gone.summary == "udev does not know the filesystem on the device"
 
 

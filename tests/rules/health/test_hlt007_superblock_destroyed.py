@@ -60,8 +60,8 @@ def test_hlt007_puts_the_device_beside_the_kernel() -> None:
     (finding,) = verdict(having(stored())).findings
     assert finding.severity is Severity.CRITICAL
     assert finding.message == (
-        "The superblock of /dev/sda is destroyed although it is mounted (it is zeroed): "
-        "the next mount will fail."
+        "The next mount will fail: the superblock of /dev/sda is destroyed although it is mounted "
+        "(it is zeroed)."
     )
     assert [citation[:3] for citation in finding.citations] == [
         ("superblock on the device", "it is zeroed", BYTES),
@@ -78,7 +78,9 @@ def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
     """Without a block size, the user has to find the block of a backup superblock."""
     fs = having(stored(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u"))
     (finding,) = verdict(fs).findings
-    assert finding.message.endswith("is destroyed (it is zeroed): it cannot be mounted.")
+    assert finding.message == (
+        "The filesystem cannot be mounted: the superblock of /dev/sda is destroyed (it is zeroed)."
+    )
     assert finding.remedies[0].summary.startswith("Find out what wrote to the device")
     assert "with the block of a backup" in finding.remedies[0].summary
 

@@ -74,8 +74,8 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     (finding,) = verdict(asked("nosuid", "nodev", "noexec", mounts=(there,))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
-        "/data is mounted without nodev, noexec, which /etc/fstab line 7 sets: device nodes "
-        "and programs on it can be used."
+        "Device nodes and programs on /data can be used: it is mounted without nodev, noexec, "
+        "which /etc/fstab line 7 sets."
     )
     assert finding.fact == "/data nodev,noexec"
     (remedy,) = finding.remedies
@@ -95,8 +95,8 @@ def test_sec002_counts_what_was_lost() -> None:
     (three,) = verdict(asked(*every)).findings
     assert one.summary == "mounted without nosuid although fstab sets it"
     assert three.summary == "mounted without nosuid, nodev, noexec although fstab sets them"
-    assert three.message.endswith(
-        "sets: set-user-ID programs, device nodes and programs on it can be used."
+    assert three.message.startswith(
+        "Set-user-ID programs, device nodes and programs on /data can be used: "
     )
 
 

@@ -16,6 +16,10 @@ NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
 """lsblk transports through which several hosts can reach the same disk."""
 SCSI = "sd"
 FEATURE = "mmp"
+WAIT = "After an unclean stop, a mount takes 45 s longer."
+"""Measured with the default interval on Linux 6.18: 44 s. A mounted filesystem has a check interval
+of 10 s in its MMP block, and the kernel waits twice for 2 x 10 + 1 s
+(ext4_multi_mount_protect() in fs/ext4/mmp.c)."""
 
 
 @rule(
@@ -61,8 +65,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     steps = remedies.features.set_feature(fs, FEATURE)
     yield Finding(
-        message=f"The disk is on a storage network ({shared[0].value}), and nothing stops another "
-        f"host that reaches it from mounting it as well: the feature {FEATURE} is not set.",
+        message="Another host that reaches the disk can mount it as well and destroy the "
+        f"filesystem: the disk is on a storage network ({shared[0].value}), and the feature "
+        f"{FEATURE} is not set.",
         severity=Severity.LOW,
         confidence=Confidence.POSSIBLE,
         citations=(*shared, Citation(f"feature {FEATURE}", "not set", origin_of(fs.superblock))),
@@ -71,8 +76,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
                 f"Unmount it and set the feature {FEATURE}{remedies.remount.by_hand(fs, steps)}.",
                 Disruption.UNMOUNT,
                 steps,
-                trade_off="A mount takes about 10 s longer after an unclean stop, and a block is "
-                "written every 5 s.",
+                trade_off=f"{WAIT} The kernel writes a block every 5 s.",
             ),
         ),
         summary="a disk of a storage network has no protection against a second mount",
