@@ -72,6 +72,12 @@ class Unknown:
     hint: str = ""
 
 
+class Truncated(Unknown):
+    """Bytes that a device or a file does not have, because it ends before them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class OutOfScope(Unknown):
     """Evidence that was not read because the user limited the audit to targets.

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 
 from ext4audit.cli import run_program
+from ext4audit.cli.layout import _of_image
+from ext4audit.evidence import Truncated, Unknown, Why
 from support.hosts.stories import HOSTS
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from support.images.mke2fs import run as shell
@@ -346,6 +349,16 @@ def test_captured_evidence_that_does_not_fit_is_a_usage_error(
     done = run("layout", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert reported in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "reported"),
+    [(Truncated, "it is truncated: words"), (Unknown, "ext4 image: words")],
+)
+def test_a_cut_is_known_by_its_kind(kind: type[Unknown], reported: str) -> None:
+    """The detail is for people."""
+    with pytest.raises(click.UsageError, match=reported):
+        _of_image(kind("page", Why.FAILED, "words"), "/x.img")
 
 
 def test_images_that_are_cut_off_are_named(tmp_path: Path) -> None:

@@ -33,11 +33,16 @@ from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:
     """Return, for each host, a line for each finding, new and worst first, and a total line."""
-    lines = [line for host, found in differences for line in _host(host, found)]
-    return "".join(f"{visible(line)}\n" for line in lines)
+    return "".join(f"{start}: {rest}\n" for start, rest in _lines(differences))
 
 
-def _host(host: str, found: Difference) -> Iterator[str]:
+def _lines(differences: Sequence[tuple[str, Difference]]) -> Iterator[tuple[str, str]]:
+    """Yield the beginning of each line, which is the kind of a finding or a host, and the rest."""
+    for host, found in differences:
+        yield from ((visible(start), visible(rest)) for start, rest in _host(host, found))
+
+
+def _host(host: str, found: Difference) -> Iterator[tuple[str, str]]:
     kinds = {
         "new": found.new,
         "fixed": found.fixed,
@@ -46,9 +51,9 @@ def _host(host: str, found: Difference) -> Iterator[str]:
     }
     for kind, findings in kinds.items():
         for finding in sorted(findings, key=lambda each: each.severity.rank):
-            yield f"{kind}: {_finding_text(finding)}"
+            yield kind, _finding_text(finding)
     totals = ", ".join(f"{len(findings)} {kind}" for kind, findings in kinds.items())
-    yield f"host {host}: {totals}"
+    yield f"host {host}", totals
 
 
 def _finding_text(finding: KnownFinding) -> str:
@@ -155,13 +160,11 @@ def command(
 
 def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
     """Return the text report with the kind of each finding in colour."""
-    lines = render_text(found).splitlines()
-    return "".join(f"{_line(*line.partition(': '))}\n" for line in lines)
+    return "".join(f"{_styled(start)}: {rest}\n" for start, rest in _lines(found))
 
 
-def _line(kind: str, colon: str, rest: str) -> str:
-    look = STYLES.get(kind, {"bold": True})
-    return f"{click.style(kind, **look)}{colon}{rest}"
+def _styled(start: str) -> str:
+    return click.style(start, **STYLES.get(start, {"bold": True}))
 
 
 Document = Mapping[str, Any]

@@ -20,7 +20,7 @@ from ext4audit.cli.output import (
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
 from ext4audit.cli.targets import resolve_one
-from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.evidence import Evidence, Truncated, Unknown, Why
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.host import Host
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
@@ -221,7 +221,7 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
         detail = page.detail
         if page.why is Why.UNSUPPORTED and page.hint:
             raise click.UsageError(f"--offset: {path}: {detail}; {page.hint}")
-        if detail.endswith(" bytes are there"):
+        if isinstance(page, Truncated):
             detail = f"it is truncated: {detail}"
         raise click.UsageError(f"{path}: not a readable ext4 image: {detail}")
     return page

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import BinaryIO, Protocol, TypeAlias, cast, overload
 
-from ext4audit.evidence import OUTSIDE, CaptureHint, Evidence, Unknown, Why
+from ext4audit.evidence import OUTSIDE, CaptureHint, Evidence, Truncated, Unknown, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,22 @@ class Unanswered(Exception):  # noqa: N818 - a kind of answer, not a failure
         return Unknown(what, self.why, self.detail, self.hint)
 
 
+class EndsEarly(Unanswered):
+    """A read of bytes that found only the first of them: the device or the file ends before."""
+
+    def __init__(self, found_bytes: int, length_bytes: int) -> None:
+        super().__init__(Why.FAILED, f"{found_bytes} of {length_bytes} bytes are there")
+        self._lengths = found_bytes, length_bytes
+
+    def __reduce__(self) -> tuple[type[EndsEarly], tuple[int, int]]:  # type: ignore[override]
+        """Return the arguments for unpickling."""
+        return EndsEarly, self._lengths
+
+    def unknown(self, what: str) -> Unknown:
+        """Return this as the `Truncated` of the evidence named `what`."""
+        return Truncated(what, self.why, self.detail, self.hint)
+
+
 def denied_hint(*, is_root: bool | None = None) -> str:
     """Return the hint for a permission error; for root, it is to run outside the container.
 
@@ -274,6 +290,7 @@ def why_no_json(error: ValueError | RecursionError) -> str:
     """Return a user-readable message for an error that json.loads() raised."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
+    # Python has no exception of its own for this; the message names the function that sets it.
     has_digits = "set_int_max_str_digits" in str(error)
     return "a number has thousands of digits" if has_digits else str(error)
 

@@ -23,6 +23,7 @@ from ext4audit.sources import (
     Answer,
     Ask,
     BytesAsk,
+    EndsEarly,
     ReadBytes,
     RunCommand,
     TextAsk,
@@ -105,7 +106,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
     def _read(self, offset_bytes: int, length_bytes: int) -> bytes:
         found = os.pread(self._file, length_bytes, offset_bytes)
         if len(found) < length_bytes:
-            raise Unanswered(Why.FAILED, f"{len(found)} of {length_bytes} bytes are there")
+            raise EndsEarly(len(found), length_bytes)
         return found
 
     def _run(self, arguments: Sequence[str]) -> str:

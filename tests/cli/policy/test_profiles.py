@@ -90,6 +90,25 @@ def test_the_policy_file_may_choose_them(tmp_path: Path) -> None:
     assert [each["name"] for each in chosen["profiles"]] == ["etcd"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ('profile = ["neo4j"]\n[profile.ours]\nreason = "x"\n', True),
+        ('profile = "neo4j"\n profile = "tidb"\n', False),
+        ("[profile.ours]\n[profile.ours]\n", False),
+        ("[profiles\n", False),
+    ],
+)
+def test_a_name_that_is_a_value_and_a_table_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *, is_told: bool
+) -> None:
+    """Versions of Python word the error differently: the file itself decides on the advice."""
+    (tmp_path / "policy").write_text(text)
+    assert run_program(["scan", "--from", HEALTHY, "--config", str(tmp_path / "policy")]) == 2
+    advice = ": choose by `profiles` beside [profile.NAME]"
+    assert (advice in capsys.readouterr().err) == is_told
+
+
 def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
     """Profiles are passed to the worker processes."""
     out = tmp_path / "out.ndjson"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Known, Truncated, Unknown, Why
 from ext4audit.sources import (
     CapturedDumpe2fs,
+    EndsEarly,
     ReadBytes,
     RealPath,
     ResolvePath,
@@ -213,7 +215,14 @@ def test_what_is_not_all_there_is_not_answered(
     """A part of what was asked for would be taken for all of it."""
     answer = LiveSource().fetch(ReadBytes(image, offset, length))
     what = f"{length} bytes at {offset} of {image}"
-    assert answer == Unknown(what, Why.FAILED, detail)
+    is_short = "bytes are there" in detail
+    assert answer == (Truncated if is_short else Unknown)(what, Why.FAILED, detail)
+
+
+def test_a_short_read_keeps_its_kind_between_processes() -> None:
+    """Files on a server are read in a helper process, whose exceptions are pickled."""
+    again = pickle.loads(pickle.dumps(EndsEarly(2, 4)))  # noqa: S301 - made here
+    assert again.unknown("it") == Truncated("it", Why.FAILED, "2 of 4 bytes are there")
 
 
 @pytest.mark.parametrize(

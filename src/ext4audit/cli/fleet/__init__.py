@@ -34,6 +34,7 @@ _VALUES = {
     "extra_vars": ("-e", "VARS", "Variables: NAME=VALUE, YAML, JSON or @FILE."),
 }
 _REPEATED = frozenset({"inventory", "vault_id", "vault_password_file", "extra_vars"})
+_OF_FILES = frozenset({"inventory", "private_key", "vault_password_file"})
 _ASKED = {
     "ask_pass": ("-k", "Ask for the password of ssh.", "SSH password"),
     "ask_become_pass": ("-K", "Ask for the password to become root.", "BECOME password"),
@@ -67,7 +68,7 @@ def _value_option(name: str, about: tuple[str, str, str]) -> Callable[[Any], Any
         multiple=name in _REPEATED,
         metavar=what,
         help=text,
-        shell_complete=completer("files") if what in {"HOSTS", "FILE"} else None,
+        shell_complete=completer("files") if name in _OF_FILES else None,
     )
 
 

@@ -1,5 +1,6 @@
 """Policy of a command: profiles, policy file, rule selection, baselines and post-processing."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -81,11 +82,12 @@ def read_profiles(config: str | None) -> tuple[Any, ...]:
 
 
 def _policy(config: str | None, *, runs: bool) -> Policy:
-    path = config
+    path, text = config, ""
     try:
         if path is None and (path := answered(nearest_policy)) is None:
             return Policy()
-        document = parse_toml(answered_for(path, partial(_read, path, found=config is None)))
+        text = answered_for(path, partial(_read, path, found=config is None))
+        document = parse_toml(text)
         is_named = config is not None or path == OF_THE_HOST
         site = _site_rules(document, path, is_named=is_named) if runs else ()
         policy = parse_policy(document, (*all_rules(), *site), did_you_mean, path)
@@ -95,9 +97,15 @@ def _policy(config: str | None, *, runs: bool) -> Policy:
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # invalid policy, TOML or UTF-8
-        both = ": choose by `profiles` beside [profile.NAME]" if "('profile'," in str(error) else ""
+        both = ": choose by `profiles` beside [profile.NAME]" if _has_both(text) else ""
         raise click.UsageError(f"{path}: {error}{both}") from None
     return policy._replace(path=path, site_rules=site)
+
+
+def _has_both(text: str) -> bool:
+    """Return whether a policy sets `profile` and also has tables in it, which no TOML may have."""
+    forms = (r"^[ \t]*profile[ \t]*=", r"^[ \t]*\[[ \t]*profile[ \t]*\.")
+    return all(re.search(form, text, re.MULTILINE) for form in forms)
 
 
 def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tuple[Rule, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ext4audit.evidence import MOUNT_TABLE, Why
-from ext4audit.sources import Unanswered, decode, encode
+from ext4audit.sources import EndsEarly, Unanswered, decode, encode
 
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
 # The largest text of any ask is a mount table; 30,000 container mounts are 8 MiB.
@@ -119,8 +119,7 @@ def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
     finally:
         os.close(descriptor)
     if len(found) < length_bytes:
-        detail = f"{len(found)} of {length_bytes} bytes are there"
-        raise Unanswered(Why.FAILED, detail)
+        raise EndsEarly(len(found), length_bytes)
     return found
 
 
