@@ -34,6 +34,9 @@ UNDATED = "1970-01-01T00:00:00Z"
 
 MOUNT_TABLE = "/proc/self/mountinfo"
 """The origin that rules cite for mounts; `Host.mount_table` is the file that was read."""
+UNKNOWN_NUMBER = "?:?"
+"""Stands for the device number in a mount table that was composed from an archive without it; the
+kernel writes no such number."""
 
 
 class Why(Enum):

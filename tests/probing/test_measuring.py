@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from ext4audit.facts import MIB
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.measurement import Measurement, MemberFigures, Number
 from ext4audit.probing import ProbeTarget, extents, fsync, members, observing, probe, rename
-from ext4audit.probing.bench import MIB, Bench, Budget, BudgetExceeded, Limits
+from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.counters import BlockStat
 from ext4audit.probing.extents import DELALLOC, LAST, UNWRITTEN, Extent
 from ext4audit.probing.members import Churn, member_figures

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from ext4audit.facts import MIB
 from ext4audit.facts.measurement import MemberFigures
 from ext4audit.probing import extents, fsync, members, rename
-from ext4audit.probing.bench import MIB, percentile
+from ext4audit.probing.bench import percentile
 from ext4audit.probing.counters import Disk
 from ext4audit.probing.extents import DELALLOC, UNWRITTEN, Extent
 from ext4audit.probing.fsync import Flushes

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.facts import MIB
 from ext4audit.probing.workspace import (
-    MIB,
     PREFIX,
     Refused,
     leftovers,

@@ -377,6 +377,11 @@ def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdv
     return str(lazily(f"renderers.{module}", "render_plan")(hosts[0].report, advice, page))
 
 
+def flag_of(key: str) -> str:
+    """Return the long option of a parameter: "--fail-on" of "fail_on"."""
+    return f"--{key.replace('_', '-')}"
+
+
 def page_of(output: Output, asked: ReportOptions) -> Page:
     """Return the settings of the renderer for a destination."""
     return Page(

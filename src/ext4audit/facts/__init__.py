@@ -10,6 +10,7 @@ from pkgutil import get_data
 from types import ModuleType
 from typing import Any, TypeVar
 
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 MOST_DIGITS = 20
 """The decimal digits of the largest 64-bit number."""
 MOST_DOTS = 64

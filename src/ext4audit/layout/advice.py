@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ext4audit.facts import TIB
 from ext4audit.facts.layout import (
     EVEN,
     Growth,
@@ -31,7 +32,6 @@ from ext4audit.layout.group_search import (
     period_of,
 )
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import TIB
 
 MOST_NEW_MEMBERS = 3
 AS_USUAL = 0.05

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import partial
 
+from ext4audit.facts import KIB, MIB, TIB
 from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 from ext4audit.layout import (
     descriptor_table_blocks,
@@ -20,7 +21,6 @@ from ext4audit.layout import (
 )
 from ext4audit.layout.groups import inode_table_blocks
 
-KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 BITS_PER_BYTE = 8
 GROUP_STEP = 8
 """mke2fs: "blocks per group must be multiple of 8"."""

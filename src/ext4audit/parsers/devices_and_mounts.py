@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
+from ext4audit.evidence import UNKNOWN_NUMBER
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
@@ -40,8 +41,6 @@ _MARKS = {
     "# <<< [openmediavault]": "",
 }
 """Comments of what writes the lines of fstab below them."""
-UNKNOWN_NUMBER = "?:?"
-"""Stands for the device number in a table that was composed without it; the kernel has no such."""
 
 
 class NumberNotCapturedError(ValueError):

@@ -13,7 +13,6 @@ from ext4audit.facts.measurement import Figure, ProbeVerdict
 from ext4audit.probing.workspace import Workspace
 
 PIECE_BYTES = 1 << 20
-MIB = 1 << 20
 
 
 class BudgetExceeded(Exception):  # noqa: N818 - an outcome, not a failure

@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ext4audit.facts import MIB
 from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
-    MIB,
     Bench,
     BudgetExceeded,
     Judged,

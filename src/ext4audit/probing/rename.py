@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
+from ext4audit.facts import MIB
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
-    MIB,
     Bench,
     Judged,
     affected,

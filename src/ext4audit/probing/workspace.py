@@ -12,8 +12,9 @@ from itertools import islice
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
+from ext4audit.facts import MIB
+
 PREFIX = ".ext4audit-probe-"
-MIB = 1 << 20
 LARGEST_SHARE = 0.05
 """The largest fraction of the free space and of the free inodes that a run may use."""
 SMALLEST_BYTES = 16 * MIB

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
+from ext4audit.facts import MIB
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
@@ -20,7 +21,6 @@ from ext4audit.remedies.remount import (
     why_by_hand,
 )
 
-MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"
 """awk on what dumpe2fs prints: "Total journal size:       128M", in KiB ("4096k") below 8 MiB."""
 FREE_SHARE = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ext4audit.facts import MIB
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
@@ -30,7 +31,6 @@ LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
 """Features that mke2fs enables unless they are negated; the kernel itself sets large_file."""
 ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
-MIB = 1 << 20
 SMALL_BYTES = 512 * MIB
 """Below this size mke2fs 1.46.2 creates inodes of 128 bytes, whose timestamps end in 2038 and which
 have no room for inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ext4audit.facts import MIB
 from ext4audit.facts.measurement import (
     Figure,
     Measurement,
@@ -17,7 +18,6 @@ from ext4audit.renderers import json_text
 from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
 
-_MIB = 1 << 20
 _STYLES = {
     ProbeVerdict.HEALTHY: "bold green",
     ProbeVerdict.AFFECTED: "bold red",
@@ -58,7 +58,7 @@ def _blocks(run: ProbeRun) -> Iterator[Block]:
 def _did(run: ProbeRun) -> str:
     if run.mode == "observe":
         return f"observed for {run.seconds:.0f} s, nothing was written"
-    written = f"{run.written_bytes / _MIB:.0f} MiB written in {run.seconds:.0f} s"
+    written = f"{run.written_bytes / MIB:.0f} MiB written in {run.seconds:.0f} s"
     return f"{written}, all of it removed"
 
 

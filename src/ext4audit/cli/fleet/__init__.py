@@ -15,7 +15,7 @@ import click
 
 from ext4audit import lazily
 from ext4audit.cli import completed, completer, path_option
-from ext4audit.cli.options import Number, chosen, report_options, with_options
+from ext4audit.cli.options import Number, chosen, flag_of, report_options, with_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
 
@@ -52,7 +52,7 @@ def ansible_options(command: Command, complete_rest: Completer | None = None) ->
         click.option("--forks", type=Number(min=1), metavar="N", help="Hosts at the same time."),
         click.option("-b", "--become", is_flag=True, help="Become root on the hosts."),
         *(
-            click.option(short, _long(name), name, is_flag=True, help=text)
+            click.option(short, flag_of(name), name, is_flag=True, help=text)
             for name, (short, text, _) in _ASKED.items()
         ),
         click.argument(REST, nargs=-1, metavar=REST_SHOWN, shell_complete=complete_rest),
@@ -63,17 +63,13 @@ def ansible_options(command: Command, complete_rest: Completer | None = None) ->
 def _value_option(name: str, about: tuple[str, str, str]) -> Callable[[Any], Any]:
     short, what, text = about
     return click.option(
-        *filter(None, (short, _long(name))),
+        *filter(None, (short, flag_of(name))),
         name,
         multiple=name in _REPEATED,
         metavar=what,
         help=text,
         shell_complete=completer("files") if name in _OF_FILES else None,
     )
-
-
-def _long(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def options_of(given: dict[str, Any]) -> tuple[str, ...]:
@@ -102,13 +98,13 @@ def _given(given: dict[str, Any]) -> Iterator[str]:
     for name in _VALUES:
         value = given.pop(name)
         for each in value if name in _REPEATED else filter(None, (value,)):
-            yield f"{_long(name)}={each}"
+            yield f"{flag_of(name)}={each}"
     forks = given.pop("forks")
     if forks is not None:
         yield f"--forks={forks}"
     for name in ("become", *_ASKED):
         if given.get(name):
-            yield _long(name)
+            yield flag_of(name)
     given.pop("become")
 
 

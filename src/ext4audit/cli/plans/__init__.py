@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ext4audit.cli.options import flag_of
 from ext4audit.cli.output import refused
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
@@ -74,7 +75,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
 def _check_complete(settings: Mapping[str, Any], level: str) -> None:
     """Raise UsageError with the names of all required flags that are missing."""
     needed = ("size", "chunk") if level in STRIPED else ("size",)
-    missing = [_flag(key) for key in needed if settings.get(key) is None]
+    missing = [flag_of(key) for key in needed if settings.get(key) is None]
     if missing:
         raise click.UsageError(f"a plan needs {' and '.join(missing)}")
 
@@ -153,7 +154,7 @@ def _evidence(
 ) -> Evidence[T]:
     if settings.get(key) is None:
         return not_set(key, example)
-    origin = settings.get("origins", {}).get(key, _flag(key))
+    origin = settings.get("origins", {}).get(key, flag_of(key))
     return Known(_parsed(settings, key, parse), origin)
 
 
@@ -177,12 +178,8 @@ def _value(
 
 
 def _parsed(settings: Mapping[str, Any], key: str, parse: Callable[[Any], T]) -> T:
-    with refused(_flag(key)):
+    with refused(flag_of(key)):
         return parse(settings[key])
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
 
 
 def planned_disks(settings: Mapping[str, Any]) -> DiskKind | None:

@@ -11,7 +11,7 @@ import click
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.files import read_bytes
-from ext4audit.cli.options import utf8
+from ext4audit.cli.options import flag_of, utf8
 from ext4audit.cli.output import refused
 from ext4audit.cli.plans.values import capacity_of, size_of
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
@@ -102,8 +102,7 @@ def _page_bytes(settings: Mapping[str, Any], kernel: Evidence[Kernel]) -> Eviden
 
 def not_set(key: str, example: str) -> Unknown:
     """Return the Unknown for a setting that a plan does not set; the hint names the flag."""
-    flag = f"--{key.replace('_', '-')}"
-    hint = MissingFlag(f"{flag} {example}".rstrip())
+    hint = MissingFlag(f"{flag_of(key)} {example}".rstrip())
     return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "not set in the plan", hint)
 
 

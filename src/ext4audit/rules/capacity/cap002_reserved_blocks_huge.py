@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, for_wording, need, origin_of
+from ext4audit.facts import GIB
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import GIB, cite_space, percent, size
+from ext4audit.rules.shared.quantities import cite_space, percent, size
 
 MUCH_BYTES = 50 * GIB
 """A reserve worth reclaiming regardless of free space: 5 % of 1 TiB."""

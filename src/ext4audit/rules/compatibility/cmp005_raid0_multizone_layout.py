@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording, need, raise_for
+from ext4audit.facts import GIB
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -11,7 +12,6 @@ from ext4audit.rules.shared import gaps_below
 
 LAYOUTS: dict[int | None, str] = {1: "original", 2: "alternate"}
 """md's layout numbers: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
-GIB = 1 << 30
 
 
 @rule(

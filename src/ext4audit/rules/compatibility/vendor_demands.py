@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, origin_of
+from ext4audit.facts import KIB
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
@@ -111,7 +112,6 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
 
 
 PERCENT = 100
-KIB = 1 << 10
 
 
 def layout_checks(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:

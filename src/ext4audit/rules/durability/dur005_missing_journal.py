@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
+from ext4audit.facts import GIB
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions, below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -19,7 +20,7 @@ from ext4audit.rules.shared import (
     is_in_memory,
     superblock_field,
 )
-from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+from ext4audit.rules.shared.quantities import device_bytes, size
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))

@@ -16,6 +16,7 @@ from ext4audit.evidence import (
     origin_of,
     raise_for,
 )
+from ext4audit.facts import KIB
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
@@ -28,7 +29,6 @@ HOTSPOT_BELOW = 0.75
 MINIMUM_GROUPS = 64
 FLEX_GROUPS_PER_MEMBER = 4
 WORST_SKEW = 4.0
-KIB = 1 << 10
 UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
 VIRTUAL_NAMES = ("vd", "xvd")
 """virtio and Xen disks (Documentation/admin-guide/devices.txt)."""

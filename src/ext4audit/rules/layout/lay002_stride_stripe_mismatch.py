@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, origin_of, raise_for
+from ext4audit.facts import KIB
 from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -20,7 +21,6 @@ from ext4audit.rules.shared.quantities import (
     stripes_cost_cpu,
 )
 
-KIB = 1 << 10
 PARITY = ("raid4", "raid5", "raid6")
 LEAST = 2
 """The smallest stripe in blocks: ext4 ignores a stripe of one block."""

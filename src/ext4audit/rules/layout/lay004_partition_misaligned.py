@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from math import lcm
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, need, raise_for
+from ext4audit.facts import MIB
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import recommended_stripe
 
-MIB = 1 << 20
 """Where every current partitioning tool starts the first partition."""
 
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive, for_wording, need
+from ext4audit.facts import GIB
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import series, superblock_field
-from ext4audit.rules.shared.quantities import GIB, cite_journal, device_bytes, journal_of, size
+from ext4audit.rules.shared.quantities import cite_journal, device_bytes, journal_of, size
 
 SMALL_BLOCK_BYTES = 1024
 SMALL_BLOCKS_ABOVE = 16 * GIB

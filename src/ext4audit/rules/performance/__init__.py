@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
+from ext4audit.facts import KIB, MIB
 from ext4audit.facts.devices import (
     NVME,
     REMOVABLE,
@@ -25,8 +26,6 @@ from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
 from ext4audit.rules.shared import is_in_memory
 
-MIB = 1 << 20
-GIB = 1 << 30
 LOADED_BEFORE = (
     " Files that are open or cached keep the old allocation mode, because ext4 sets it when it "
     "loads an inode. Unmount and mount the filesystem, or restart, to reach all files."
@@ -76,7 +75,6 @@ THROTTLED_REQUESTS = 8
 """An assumption: writeback throttling admits only a few requests (block/blk-wbt.c)."""
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over their members."""
-KIB = 1 << 10
 IN_MEMORY = "disk in memory"
 """RAM disks are assumed to be as fast as an SSD: zram compresses writes on one processor."""
 NO_QUEUE = Unknown(

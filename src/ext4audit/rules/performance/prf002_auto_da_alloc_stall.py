@@ -4,15 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
-from ext4audit.facts import cached_by_identity
+from ext4audit.facts import GIB, MIB, cached_by_identity
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import (
-    GIB,
     IN_THE_APPLICATION,
-    MIB,
     STALL_SECONDS,
     THROTTLED_REQUESTS,
     WITHOUT_AUTO_DA_ALLOC,

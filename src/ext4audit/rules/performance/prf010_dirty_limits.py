@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
+from ext4audit.facts import MIB
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.performance import (
-    MIB,
     Drain,
     backlog_bytes,
     bound,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import need
+from ext4audit.facts import GIB
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_features
-from ext4audit.rules.shared.quantities import GIB, device_bytes, size
+from ext4audit.rules.shared.quantities import device_bytes, size
 
 
 @rule(

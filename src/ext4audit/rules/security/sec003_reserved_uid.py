@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
+from ext4audit.facts import MIB
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option
 
 WHO = {"resuid": "user id", "resgid": "group id"}
-MIB = 1 << 20
 
 
 @rule(

@@ -18,7 +18,7 @@ from ext4audit.evidence import (
     need,
     origin_of,
 )
-from ext4audit.facts import whole_number
+from ext4audit.facts import GIB, whole_number
 from ext4audit.facts.devices import IMAGES, SECTOR_BYTES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
@@ -28,7 +28,6 @@ from ext4audit.finding import Citation, Disruption, Remedy
 from ext4audit.layout import MOST_COLUMNS, journal_blocks_of, may_stripe
 from ext4audit.rules.shared import cite_option, in_rootflags, superblock_field
 
-GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)
 BLOCKS_OF_32_BITS = 1 << 32
 """The maximum number of blocks of a filesystem without the feature 64bit."""

@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why
+from ext4audit.evidence import MOUNT_TABLE, UNKNOWN_NUMBER, Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
 UTAB = "/run/mount/utab"
 _HOST = "/host"
 _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
-UNKNOWN_NUMBER = "?:?"
-"""The device number in the mountinfo line of a mount whose device is in no listing."""
 FIXED_FIELDS = 6
 """The number of fields before the optional fields of a line (proc_pid_mountinfo(5))."""
 _AUTOMOUNT = "autofs"
