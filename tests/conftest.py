@@ -24,7 +24,7 @@ from support import launcher
 from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
 from support.remedies import dirty_limits
-from support.scheduler import ByFunction
+from support.scheduler import ByFunction, send_fewer_events
 
 # A property must not fail because the machine is busy: by default, Hypothesis allows 200 ms for
 # each example and complains of slow data generation on a shared core.
@@ -244,6 +244,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         enter_private_namespace()
         detach_unneeded_mounts(Path(session.config.option.basetemp or "/").absolute())
         session.config.stash[HAS_PRIVATE_MOUNTS] = True
+    if WORKER in os.environ:
+        send_fewer_events(session.config)
 
 
 HELPER = timeouts.BoundedCalls()

@@ -1,10 +1,14 @@
-"""Distribution of tests over the workers."""
+"""Distribution of tests over the workers, and the events that these send."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any, Literal
 
-from support.scheduler import ByFunction
+import pytest
+
+from support.scheduler import ByFunction, send_fewer_events
 
 FUNCTIONS = 300
 TESTS = [f"test_a.py::test_{n}[{value}]" for n in range(FUNCTIONS) for value in "xy"]
@@ -70,3 +74,80 @@ def test_what_a_worker_leaves_is_run_by_another() -> None:
         scheduler.mark_test_complete(stays, stays.told[position])
         position += 1
     assert sorted([gone.told[0], *stays.told]) == list(range(40))
+
+
+class Interactor:
+    """Fake of the worker's end of pytest-xdist."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
+
+    def sendevent(self, name: str, **event: object) -> None:
+        """Record an event."""
+        self.sent.append((name, event))
+
+
+def sent(report: Mapping[str, Any], **shown: object) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what a worker sends of a test with this report, with options that show more."""
+    options = {"verbose": 0, "durations": None, "xmlpath": None, "reportchars": "sfE", **shown}
+    worker = Interactor()
+    plugins = SimpleNamespace(get_plugins=lambda: [object(), worker])
+    send_fewer_events(SimpleNamespace(option=SimpleNamespace(**options), pluginmanager=plugins))
+    worker.sendevent("logstart", nodeid="n")
+    worker.sendevent("testreport", data={**report, "item_index": 1})
+    worker.sendevent("logfinish", nodeid="n")
+    worker.sendevent("runtest_protocol_complete", item_index=1)
+    return worker.sent
+
+
+def serialized(
+    when: Literal["setup", "call", "teardown"],
+    outcome: Literal["passed", "failed", "skipped"],
+    **added: Any,
+) -> dict[str, Any]:
+    """Return a report as a worker sends it."""
+    report = pytest.TestReport("n", ("n", 1, "n"), {"k": 1}, outcome, None, when, **added)
+    data: dict[str, Any] = report._to_json()
+    return data
+
+
+DONE = "runtest_protocol_complete"
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (serialized("setup", "passed"), [DONE]),
+        (serialized("teardown", "passed"), [DONE]),
+        (serialized("call", "passed"), ["testreport", DONE]),
+        (serialized("teardown", "passed", user_properties=[("a", 1)]), ["testreport", DONE]),
+        (serialized("teardown", "passed", _hypothesis_stats="a"), ["testreport", DONE]),
+        (serialized("setup", "passed", wasxfail="a"), ["testreport", DONE]),
+    ],
+)
+def test_a_worker_sends_what_is_shown_of_a_passed_test(
+    report: dict[str, Any], expected: list[str]
+) -> None:
+    """That is its call, and what plugins such as Hypothesis have added to other reports."""
+    assert [name for name, _ in sent(report)] == expected
+
+
+@pytest.mark.parametrize("when", ["setup", "call", "teardown"])
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_worker_sends_complete_reports_of_other_tests(
+    when: Literal["setup", "call", "teardown"], outcome: Literal["failed", "skipped"]
+) -> None:
+    """The summary shows them, whatever phase they are of."""
+    report = serialized(when, outcome)
+    (name, event), _ = sent(report)
+    assert name == "testreport"
+    assert event["data"] == {**report, "item_index": 1}
+
+
+@pytest.mark.parametrize(
+    "shown", [{"verbose": 1}, {"durations": 0}, {"xmlpath": "a.xml"}, {"reportchars": "A"}]
+)
+def test_a_worker_sends_everything_where_an_option_shows_more(shown: dict[str, object]) -> None:
+    """Among these options are those that list the durations of setups and teardowns."""
+    names = [name for name, _ in sent(serialized("setup", "passed"), **shown)]
+    assert names == ["logstart", "testreport", "logfinish", DONE]

@@ -1,10 +1,12 @@
-"""The distribution of tests to the workers of pytest-xdist."""
+"""The distribution of tests to the workers of pytest-xdist, and what these send."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 
@@ -37,3 +39,40 @@ class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has 
     def _positions(self) -> dict[str, int]:
         """The position of each test in the collection, which is the same in all workers."""
         return {name: position for position, name in enumerate(self.collection)}
+
+
+PLAIN_REPORT = frozenset(vars(pytest.TestReport("", ("", 0, ""), {}, "passed", None, "call"))) | {
+    *("$report_type", "item_index", "worker_id", "testrun_uid"),
+}
+"""The keys of a serialized report to which no plugin has added any."""
+
+
+def send_fewer_events(config: Any) -> None:
+    """Let a worker send only the events that change what the controller prints.
+
+    For each test, a worker sends six messages, which both processes convert in Python. Of a test
+    that passed, the report of its call and its completion are enough, unless an option shows more.
+    """
+    option = config.option
+    shows_more = option.verbose > 0 or option.durations is not None or option.xmlpath
+    if shows_more or not set(option.reportchars).isdisjoint("pPA"):
+        return
+    for plugin in config.pluginmanager.get_plugins():
+        if hasattr(plugin, "sendevent"):  # the worker's end of pytest-xdist, which has no name
+            plugin.sendevent = partial(_send_if_needed, plugin.sendevent)
+
+
+def _send_if_needed(send: Callable[..., None], name: str, **event: Any) -> None:
+    """Send an event unless it is the start or end of a test, or a setup or teardown that passed.
+
+    A report to which a plugin has added something, such as Hypothesis a failing example, is sent.
+    """
+    if name in {"logstart", "logfinish"}:
+        return
+    report = event.get("data", {})
+    if name == "testreport" and report["outcome"] == "passed":
+        added = report["user_properties"] or not PLAIN_REPORT.issuperset(report)
+        if report["when"] != "call" and not added:
+            return
+        report["keywords"] = {}  # those of failed and skipped tests are shown
+    send(name, **event)
