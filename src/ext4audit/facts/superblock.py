@@ -89,6 +89,10 @@ class Sizes(NamedTuple):
         return min(*blocks, *inodes, self.descriptor_bytes) > 0 and self.groups > 0
 
 
+ERROR_MARK = "with errors"
+"""What e2fsprogs appends to the state of a superblock with recorded errors."""
+
+
 class Superblock(NamedTuple):
     """The fields of a superblock. A field is None if the reader that was used cannot see it.
 
@@ -196,6 +200,11 @@ class Superblock(NamedTuple):
     def size_bytes(self) -> int | None:
         """The size of the filesystem in bytes, None if unknown."""
         return self.block_bytes and self.size_blocks * self.block_bytes
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the state is known and records errors."""
+        return ERROR_MARK in (self.state or "")
 
     @property
     def groups(self) -> int | None:
@@ -343,7 +352,7 @@ def errors_behaviour(number: int) -> str:
 def state_text(bits: int) -> str:
     """Name the state: whether it was unmounted cleanly, and whether errors were found."""
     clean = "clean" if bits & _CLEAN else "not clean"
-    return f"{clean} with errors" if bits & _WITH_ERRORS else clean
+    return f"{clean} {ERROR_MARK}" if bits & _WITH_ERRORS else clean
 
 
 def _bits(bits: int) -> list[int]:

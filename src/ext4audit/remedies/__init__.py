@@ -157,7 +157,7 @@ def _is_unseen(fs: Filesystem) -> bool:
 def has_errors(fs: Filesystem) -> bool:
     """Whether the kernel, or the superblock, has errors on record."""
     superblock = for_wording(fs.superblock, None)
-    if superblock is not None and "with errors" in (superblock.state or ""):
+    if superblock is not None and superblock.is_marked:
         return True
     return isinstance(fs.errors, Known) and fs.errors.value.errors > 0
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
+from ext4audit.facts.superblock import ERROR_MARK
 from ext4audit.finding import Disruption, Remedy, Step
 from ext4audit.layout import usual_backups
 from ext4audit.remedies import quote
@@ -87,10 +88,9 @@ def without_error_state(mount: Mount) -> Mount:
 
 def _no_mark_left(fs: Filesystem) -> Iterator[str]:
     """Yield a check that the superblock's error mark is gone, if it was set."""
-    state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
-    if "with errors" in (state or ""):
+    if isinstance(fs.superblock, Known) and fs.superblock.value.is_marked:
         line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
-        yield f"{line} | grep -qv 'with errors'"
+        yield f"{line} | grep -qv '{ERROR_MARK}'"
 
 
 def _writes_a_file(fs: Filesystem) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import OutOfScope, Unknown, for_wording, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import ERROR_MARK, Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared.quantities import seconds_since_1970
@@ -17,7 +17,7 @@ SIGNS = {
     "orphan_present": "files were being deleted or truncated",
 }
 """Features that a clean unmount clears, with their meanings."""
-WORST = frozenset({"with errors", "not clean"})
+WORST = frozenset({ERROR_MARK, "not clean"})
 LONGEST_AUDIT_SECONDS = 3600
 """A mount recorded later than this after the start of the audit has the time of a wrong clock."""
 ZFS_VOLUME = "zd"
@@ -86,7 +86,7 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     if not signs:
         yield Citation(fs.device, superblock.state or "clean", origin_of(fs.superblock))
         return
-    if "with errors" not in signs and _was_mounted_meanwhile(superblock, host):
+    if ERROR_MARK not in signs and _was_mounted_meanwhile(superblock, host):
         yield Citation(fs.device, "mounted while the audit ran", origin_of(fs.superblock))
         return
     twin = host.mounted_twin(fs)
@@ -115,10 +115,9 @@ def _was_mounted_meanwhile(superblock: Superblock, host: Host) -> bool:
 def _signs(superblock: Superblock) -> dict[str, str]:
     """Return the superblock's signs of an unclean state, with their meanings."""
     signs = {name: SIGNS[name] for name in sorted(SIGNS) if name in superblock.features}
-    state = superblock.state or ""
-    if "with errors" in state or superblock.error_count:
-        signs["with errors"] = "errors are recorded"
-    if "not clean" in state:
+    if superblock.is_marked or superblock.error_count:
+        signs[ERROR_MARK] = "errors are recorded"
+    if "not clean" in (superblock.state or ""):  # as e2fsprogs names it
         signs["not clean"] = "it was not unmounted cleanly"
     return signs
 

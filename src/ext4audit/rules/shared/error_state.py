@@ -21,7 +21,7 @@ from ext4audit.evidence import (
 )
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host, option_of
 from ext4audit.facts.mount import flags_of
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import ERROR_MARK, RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import cite_fstab_options, superblock_field
@@ -48,7 +48,7 @@ def cite_errors(fs: Filesystem) -> Iterator[Citation]:
     counters, origin = fs.errors.value, fs.errors.origin
     yield Citation("errors", str(counters.errors), origin)
     state = state_of(fs)
-    if isinstance(state, Known) and (MARK in state.value or not counters.errors):
+    if isinstance(state, Known) and (ERROR_MARK in state.value or not counters.errors):
         yield Citation("state", state.value, state.origin)
     if counters.errors and counters.first:
         yield Citation("first error", error_text(counters.first), origin)
@@ -56,9 +56,6 @@ def cite_errors(fs: Filesystem) -> Iterator[Citation]:
         kind = CODES.get(counters.last_code)
         value = f"{error_text(counters.last)}{f' ({kind})' if kind else ''}"
         yield Citation("last error", value, origin)
-
-
-MARK = "with errors"
 
 
 def state_of(fs: Filesystem) -> Evidence[str]:
@@ -72,7 +69,8 @@ def is_marked(fs: Filesystem) -> bool:
     Replaying an aborted journal sets the mark without a count (ext4_clear_journal_err() in
     fs/ext4/super.c), as does an e2fsck that gives up. Only a complete check clears it.
     """
-    return MARK in need(state_of(fs))
+    need(state_of(fs))
+    return need(fs.superblock).is_marked
 
 
 def time_of_last_mount(fs: Filesystem) -> Evidence[int]:
@@ -243,7 +241,7 @@ def _judge_by_mark(fs: Filesystem) -> WriteStop:
     return WriteStop(
         Confidence.POSSIBLE,
         Severity.HIGH,
-        f"{REMOUNT_RO} is in force, and the superblock is marked {MARK}, but counts none",
+        f"{REMOUNT_RO} is in force, and the superblock is marked {ERROR_MARK}, but counts none",
         (Citation("in force", REMOUNT_RO, need(fs.options).source),),
     )
 
