@@ -6,12 +6,15 @@ import gzip
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from ext4audit.sources import ArchiveError
+from ext4audit.sources.captured import open_captured
 from ext4audit.sources.captured_files import EMPTY, open_file, unwrap_task, why_no_snapshot
 from ext4audit.sources.snapshot import SnapshotError
+from support.hosts.stories import HOSTS
 
 
 def test_what_the_task_printed_is_the_text() -> None:
@@ -135,3 +138,15 @@ def test_a_tar_without_evidence_is_called_so() -> None:
     """An example is a tar of /etc."""
     with pytest.raises(ArchiveError, match=r"a known kind of archive$"):
         open_file(tar_of("etc/fstab", "etc/targets/x"), "x.tar")
+
+
+def test_a_path_is_named_although_the_reason_begins_like_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of a manifest may be the name of its file."""
+    manifest = json.loads((HOSTS / "healthy-debian-12" / "snapshot" / "manifest.json").read_text())
+    (tmp_path / "taken_at").write_text(json.dumps({**manifest, "taken_at": "1"}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArchiveError, match=r"^taken_at: taken_at: not a time") as raised:
+        open_captured("taken_at")
+    assert raised.value.path == "taken_at"

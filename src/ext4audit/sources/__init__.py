@@ -295,7 +295,16 @@ def why_no_json(error: ValueError | RecursionError) -> str:
     return "a number has thousands of digits" if has_digits else str(error)
 
 
-class ArchiveError(ValueError):
+class EvidenceError(ValueError):
+    """Captured evidence that cannot be read; the message begins with its `path`, if that is set."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+
+class ArchiveError(EvidenceError):
     """A damaged, mislabelled or oversized archive; the message names it."""
 
 

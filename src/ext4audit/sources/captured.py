@@ -25,6 +25,7 @@ from ext4audit.sources import (
     ArchiveError,
     Ask,
     BytesAsk,
+    EvidenceError,
     Readable,
     ReadBytes,
     Source,
@@ -84,12 +85,10 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
         _calls().follow()
         return _open_path(path, in_fleet=in_fleet)
     except OSError as error:
-        raise ArchiveError(f"{label}: {error.strerror or error}") from None
-    except (ArchiveError, SnapshotError) as error:
-        message = str(error)
-        raise ArchiveError(
-            message if message.startswith(f"{label}: ") else f"{label}: {message}"
-        ) from None
+        raise ArchiveError(error.strerror or str(error), label) from None
+    except EvidenceError as error:
+        reason = error.reason if error.path == label else str(error)
+        raise ArchiveError(reason, label) from None
 
 
 def _standard_input() -> IO[bytes]:
@@ -235,7 +234,7 @@ def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[M
         manifest = bounded(partial(_content, directory / MANIFEST, LARGEST_MANIFEST_BYTES))
         answers, taken_at = decode(manifest, answer)
     except (TimeoutError, SnapshotError) as error:
-        raise SnapshotError(f"{directory}: {error}") from None
+        raise SnapshotError(str(error), str(directory)) from None
     return MapSource(answers), taken_at
 
 
@@ -330,4 +329,4 @@ def exists(path: str, below: str = "") -> bool:
 
 def unreadable(path: str, error: OSError) -> ArchiveError:
     """Return the error to raise for a path that cannot be examined."""
-    return ArchiveError(f"{path}: {error.strerror or error}")
+    return ArchiveError(error.strerror or str(error), path)

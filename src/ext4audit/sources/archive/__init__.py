@@ -70,7 +70,7 @@ def recognise(archive: Archive) -> Captured | None:
         root: kind for root in _roots(archive) if (kind := _kind(archive, root)) is not None
     }
     if len(captures) > 1:
-        raise ArchiveError(f"{archive.label}: the files of several hosts: {first_few(captures)}")
+        raise ArchiveError(f"the files of several hosts: {first_few(captures)}", archive.label)
     if not captures:
         _refuse_collection(archive)
         return None
@@ -109,8 +109,9 @@ def _refuse_collection(archive: Archive) -> None:
     if inside:
         names = first_few(inside)
         raise ArchiveError(
-            f"{archive.label}: a collection of {len(inside)} archives ({names}), such as "
-            "sos collect makes: unpack it and audit each of them"
+            f"a collection of {len(inside)} archives ({names}), such as sos collect makes: unpack "
+            "it and audit each of them",
+            archive.label,
         )
 
 

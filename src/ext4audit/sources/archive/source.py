@@ -348,7 +348,7 @@ def _refuse_unusable(archive: Archive, capture: Capture) -> None:
     """
     if output_of(capture, "hostname", "uname -a").text.endswith("\r\n"):
         why = "its texts have the line ends of Windows (CRLF): unpack it without converting them"
-        raise ArchiveError(f"{archive.label}: {why}")
+        raise ArchiveError(why, archive.label)
     names = [name for name in (printed_name(capture), node_name(capture)) if name]
     if len({name.partition(".")[0].lower() for name in names}) > 1:
-        raise ArchiveError(f"{archive.label}: the files of several hosts: {first_few(names)}")
+        raise ArchiveError(f"the files of several hosts: {first_few(names)}", archive.label)

@@ -138,7 +138,7 @@ class Tree:
 
     def error(self, message: str) -> ArchiveError:
         """Return an ArchiveError whose message names this archive."""
-        return ArchiveError(f"{self.label}: {message}")
+        return ArchiveError(message, self.label)
 
 
 class MemoryArchive(Tree):

@@ -159,7 +159,7 @@ def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) ->
     try:
         return read_tar(stream, label, limits, wanted)
     except ArchiveError as error:
-        raise ArchiveError(f"{label}: {error}") from None
+        raise ArchiveError(str(error), label) from None
 
 
 def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:

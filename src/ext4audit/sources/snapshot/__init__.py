@@ -35,6 +35,7 @@ from ext4audit.evidence import CaptureHint, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     Ask,
+    EvidenceError,
     FilesystemUuid,
     ListDir,
     ReadBytes,
@@ -85,7 +86,7 @@ KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
 }
 
 
-class SnapshotError(ValueError):
+class SnapshotError(EvidenceError):
     """A snapshot that is malformed, has another version, or exceeds the limits."""
 
 
