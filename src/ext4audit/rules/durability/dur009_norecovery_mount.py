@@ -70,27 +70,29 @@ NO_JOURNAL = State(
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is critical.
-    On a read-only mount it is medium if the superblock shows that the journal needs recovery,
-    and info if the journal is empty or a device below is a snapshot. Without a journal the
-    option has no effect: it is low on a writable mount, where one may be created (DUR005), and info
-    elsewhere.
+    Whether `norecovery`, also spelled `noload`, is in force. Severity is critical on a writable
+    mount. On a read-only mount it is medium if the superblock shows that the journal needs
+    recovery, and info if the journal is empty or a device below is a snapshot. Without a journal
+    the option has no effect: severity is then low on a writable mount, where a journal may be
+    created (DUR005), and info elsewhere.
 
     ## Why it matters
 
     Without the replay the metadata is in the state of the crash: files seem missing or contain
     blocks of other files. The kernel refuses to mount such a filesystem writable, but allows a
-    remount to make it writable: it then runs without a journal, and the unmount marks the old
-    journal as replayed, which loses its content (seen on 6.18).
+    remount to make it writable: the filesystem then runs without a journal, and the unmount marks
+    the old journal as replayed, which loses its content (seen on Linux 6.18).
 
     ## Remedy
 
-    Unmount it and mount it without the option, which replays the journal. After a writable mount,
-    which ran without a journal, run e2fsck first. On a read-only device no mount can replay it.
+    Unmount the filesystem and mount it without the option: this mount replays the journal. After a
+    writable mount, which ran without a journal, run e2fsck first. On a read-only device, no mount
+    can replay the journal.
 
     ## When to ignore
 
-    Forensics, data recovery from a failing disk, and read-only mounts of snapshots of live volumes.
+    Ignore it during forensics and data recovery from a failing disk, and on read-only mounts of
+    snapshots of live volumes.
     """
     refuse_unmounted(fs)
     if not need_in_force(fs, NAME):
