@@ -181,8 +181,8 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
 def test_the_message_says_how_many_disks_work() -> None:
     """The message is one sentence with the effective number of disks and the skew."""
     assert finding_of(striped(layout(HOT))).message == (
-        "Effectively 3 of 12 disks serve the bitmaps: "
-        "the busiest disk gets 4 times the average number of bitmap writes."
+        "The busiest disk gets 4 times the average number of bitmap writes: effectively 3 of 12 "
+        "disks serve the bitmaps."
     )
 
 

@@ -96,9 +96,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
+    disks = _effectively(layout.bitmaps)
     found = Finding(
-        message=f"{_effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
-        f"{_rounded(layout.skew)} times the average number of bitmap writes.",
+        message=f"The busiest disk gets {_rounded(layout.skew)} times the average number of bitmap "
+        f"writes: {disks[0].lower()}{disks[1:]} the bitmaps.",
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),
