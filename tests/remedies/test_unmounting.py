@@ -146,6 +146,20 @@ def test_a_rollback_does_not_unmount_either(undo: str, by_unmount: str, fs: File
     assert ("There is no rollback that unmounts: the" in shown.summary) is bool(by_unmount)
 
 
+@pytest.mark.parametrize(("places", "is_said"), [(("/a", "/b"), True), (("/a",), False)])
+@pytest.mark.parametrize("undo", ["", "mount -o remount,a"])
+def test_a_rollback_that_unmounts_one_of_several_mounts_says_so(
+    undo: str, places: tuple[str, ...], *, is_said: bool
+) -> None:
+    """It fails while the other mounts keep the filesystem in use (seen on 6.18)."""
+    step = Step(Phase.IMMEDIATE, "work", undo, undo_by_unmount="umount /a && mount /a")
+    given = Remedy("Do it.", Disruption.ONLINE, (step,))
+    fs = filesystem(mounts=tuple(mount(place) for place in places))
+    (shown,) = with_losses((given,), fs, host(fs))
+    note = " The rollback unmounts it, and fails while it is mounted on more than one of /a, /b."
+    assert shown == given._replace(summary=f"Do it.{note if is_said else ''}")
+
+
 @pytest.mark.parametrize(
     ("undo", "by_unmount", "rollback"),
     [

@@ -44,7 +44,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     if not fs.alive:
         return remedy
     if reason is None:
-        notes = _unseen(fs) if unmounts else ()
+        notes = _unseen(fs) if unmounts else _in_use_until(remedy, fs)
         return remedy._replace(summary=" ".join((remedy.summary, *notes)))
     if unmounts:
         return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
@@ -53,6 +53,15 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
         return remedy
     note = f"There is no rollback that unmounts: {reason}"
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
+
+
+def _in_use_until(remedy: Remedy, fs: Filesystem) -> Iterator[str]:
+    """Yield the sentence that a rollback which unmounts fails while another mount is there."""
+    if len(fs.mounts) > 1 and any(step.undo_by_unmount for step in remedy.steps):
+        yield (
+            "The rollback unmounts it, and fails while it is mounted on more than one of "
+            f"{few(fs.mount_points)}."
+        )
 
 
 def _unseen(fs: Filesystem) -> Iterator[str]:
