@@ -75,6 +75,17 @@ def test_drf002_does_not_guess_what_it_cannot_see() -> None:
     assert found.unknowns
 
 
+@pytest.mark.parametrize("word", ["debug", "nouid32"])
+def test_drf002_what_no_remount_takes_back_is_not_remounted(word: str) -> None:
+    """The rollback was a remount with "no debug", which mount(8) refuses: there is no opposite."""
+    (finding,) = verdict(asked(word, "commit=30")).findings
+    lines = [line.command for remedy in finding.remedies for line in remedy.lines]
+    assert lines
+    assert not [line for line in lines if "remount" in line or f"no {word}" in line]
+    (finding,) = verdict(asked("commit=30")).findings
+    assert "remount" in finding.remedies[0].lines[0].command
+
+
 @pytest.mark.parametrize(
     ("word", "severity"),
     [

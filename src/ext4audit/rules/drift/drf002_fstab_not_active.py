@@ -233,7 +233,8 @@ def _remedies(
     elif by_mount and fix is None:
         tokens = ", ".join(by_mount)
         yield Remedy(
-            f"Unmount it and mount it again: {tokens} cannot be changed by a remount.",
+            f"Unmount it and mount it again: {tokens} cannot be changed back and forth "
+            "by a remount.",
             Disruption.UNMOUNT,
         )
     elif kept and fix is None:
@@ -251,7 +252,12 @@ def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
-    """Return whether a remount with the intended state fails, or may fail."""
+    """Return whether a remount with the intended state fails, may fail, or cannot be taken back.
+
+    No remount turns off an option without an opposite, such as debug (seen on 6.18).
+    """
+    if drift.is_missing:
+        return True
     if drift.name != "delalloc":
         return drift.name in remedies.remount.NOT_BY_REMOUNT
     old = isinstance(host.kernel, Known) and not host.kernel.value.since(
