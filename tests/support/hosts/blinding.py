@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
@@ -42,9 +42,9 @@ class Loss(NamedTuple):
     kinds: frozenset[str]
     owner: int | None = None
 
-    def takes(self, kind: str, owner: int) -> bool:
-        """Return whether a fact of an object is lost."""
-        return kind in self.kinds and self.owner in {None, owner}
+    def of(self, owner: int) -> frozenset[str]:
+        """Return the kinds of facts that an object loses."""
+        return self.kinds if self.owner in {None, owner} else frozenset()
 
     def __str__(self) -> str:
         """Return a readable name."""
@@ -88,33 +88,22 @@ def places(subject: Subject) -> list[Place]:
 def _visit(value: Any, found: list[Place], met: set[int]) -> None:
     """Append the facts inside a value that may contain some and has not been visited."""
     met.add(id(value))
-    for name, kind in facts_of(type(value)):
+    for name, kind in FACTS[type(value)]:
         inside = getattr(value, name)
-        if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
+        if type(inside) is Known or (kind in BESIDE and inside not in (None, ())):
             found.append(Place(kind, id(value)))
     for part in _parts(value):
         if id(part) not in met:
             _visit(part, found, met)
 
 
-def _may_hold(kind: type) -> bool:
-    """Return whether values of a type can contain facts; strings and numbers cannot."""
-    if kind not in _HOLDERS:
-        _HOLDERS[kind] = issubclass(kind, tuple | Known) or bool(facts_of(kind))
-    return _HOLDERS[kind]
-
-
-_HOLDERS: dict[type, bool] = {}
-
-
 def _parts(value: Any) -> list[Any]:
     """Return the parts of a value that may contain facts."""
-    if isinstance(value, Known):
-        parts: Iterable[Any] = (value.value,)
-    else:
-        facts = facts_of(type(value))
-        parts = [getattr(value, name) for name, _ in facts] if facts else value
-    return [part for part in parts if _may_hold(type(part))]
+    if type(value) is Known:
+        return [value.value] if MAY_HOLD[type(value.value)] else []
+    if facts := FACTS[type(value)]:
+        return [part for name, _ in facts if MAY_HOLD[type(part := getattr(value, name))]]
+    return [part for part in value if MAY_HOLD[type(part)]]
 
 
 Kinds = Mapping[int, frozenset[str]]
@@ -124,12 +113,13 @@ Kinds = Mapping[int, frozenset[str]]
 def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> Kinds:
     """Return the kinds of the facts inside a value and inside each of its parts."""
     found = {} if found is None else found
-    kinds = {kind for _, kind in facts_of(type(value))}
-    for part in _parts(value):
-        if id(part) not in found:
-            kinds_inside(part, found)
-        kinds |= found[id(part)]
-    found[id(value)] = frozenset(kinds)
+    kinds = KINDS[type(value)]
+    if parts := _parts(value):
+        for part in parts:
+            if id(part) not in found:
+                kinds_inside(part, found)
+        kinds = kinds.union(*(found[id(part)] for part in parts))
+    found[id(value)] = kinds
     return found
 
 
@@ -154,10 +144,10 @@ class _Blinding:
         return self._made[id(value)]
 
     def _seen(self, value: Any) -> Any:
-        if isinstance(value, Known):
+        if type(value) is Known:
             inside = self.seen(value.value)
             return value if inside is value.value else Known(inside, value.origin)
-        if _is_record(value):
+        if FACTS[type(value)]:
             return self._record(value)
         if type(value) is tuple:
             inside = tuple(map(self.seen, value))
@@ -166,19 +156,20 @@ class _Blinding:
 
     def _record(self, value: Any) -> Any:
         changed: dict[str, Any] = {}
-        for name, kind in facts_of(type(value)):
+        lost = self._loss.of(id(value))
+        for name, kind in FACTS[type(value)]:
             now = getattr(value, name)
-            if not self._loss.takes(kind, id(value)):
-                left = self.seen(now)
-                changed |= {name: left} if left is not now else {}
+            if kind not in lost:
+                if MAY_HOLD[type(now)] and (left := self.seen(now)) is not now:
+                    changed[name] = left
             elif kind in BESIDE and now not in (None, ()):
                 gap = _gap(kind)
                 changed |= {k: gap if v is Unknown else v for k, v in BESIDE[kind].items()}
-            elif isinstance(now, Known):
+            elif type(now) is Known:
                 changed[name] = _gap(kind)
         if not changed:
             return value
-        made = {name: getattr(value, name) for name, _ in facts_of(type(value))}
+        made = {name: getattr(value, name) for name, _ in FACTS[type(value)]}
         return type(value)(**{**made, **changed})
 
 
@@ -186,18 +177,29 @@ def _gap(kind: str) -> Unknown:
     return Unknown(kind, Why.NOT_CAPTURED, "taken away by a test")
 
 
-def _is_record(value: Any) -> bool:
-    return bool(facts_of(type(value)))
+class ByType(dict[type, T]):
+    """What a function returns for each type; millions of look-ups call it once per type."""
+
+    def __init__(self, function: Callable[[type], T]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, kind: type) -> T:
+        """Call the function, and keep what it returns."""
+        self[kind] = value = self._function(kind)
+        return value
 
 
-_KNOWN_TYPES: dict[type, tuple[tuple[str, str], ...]] = {}
+def _facts_of(kind: type) -> tuple[tuple[str, str], ...]:
+    return tuple((name, f"{kind.__name__}.{name}") for name in _fields(kind))
 
 
-def facts_of(kind: type) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a record type, each with the name of its kind of fact."""
-    if kind not in _KNOWN_TYPES:
-        _KNOWN_TYPES[kind] = tuple((name, f"{kind.__name__}.{name}") for name in _fields(kind))
-    return _KNOWN_TYPES[kind]
+FACTS = ByType(_facts_of)
+"""The fields of a record type, each with the name of its kind of fact."""
+KINDS = ByType(lambda kind: frozenset(fact for _, fact in FACTS[kind]))
+"""The kinds of the facts in the fields of a record type."""
+MAY_HOLD = ByType(lambda kind: issubclass(kind, tuple | Known) or bool(FACTS[kind]))
+"""Whether values of a type can contain facts; strings and numbers cannot."""
 
 
 def _fields(kind: type) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ext4audit.evidence import Known
-from support.hosts.blinding import BESIDE, Place, Subject, facts_of
+from support.hosts.blinding import BESIDE, FACTS, MAY_HOLD, Place, Subject
 
 
 def watched(subject: Subject) -> tuple[Subject, set[Place]]:
@@ -38,18 +38,19 @@ class _Watch:
     def _copy(self, value: Any) -> Any:
         if isinstance(value, Known):
             return type(value)(self.copy(value.value), value.origin)
-        if facts := facts_of(type(value)):
+        if facts := FACTS[type(value)]:
             return type(value)(**{name: self._fact(value, name, kind) for name, kind in facts})
         if type(value) is tuple:
             return tuple(map(self.copy, value))
         return value
 
     def _fact(self, owner: Any, name: str, kind: str) -> Any:
-        fact, place = getattr(owner, name), Place(kind, id(owner))
-        if not isinstance(fact, Known):
+        fact = getattr(owner, name)
+        if type(fact) is not Known:
             if kind in BESIDE and fact not in (None, ()):
-                self.seen.add(place)
-            return self.copy(fact)
+                self.seen.add(Place(kind, id(owner)))
+            return self.copy(fact) if MAY_HOLD[type(fact)] else fact
+        place = Place(kind, id(owner))
 
         def look() -> Known[Any]:
             self.seen.add(place)
