@@ -99,7 +99,7 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     found = remedies.with_losses(found, fs, host)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_users(each, fs, host) for each in found)
-    found = tuple(remedies.with_mmp(remedies.with_bigalloc(each, fs), fs) for each in found)
+    found = remedies.with_features(found, fs)
     if isinstance(fs.primary, Unknown):
         found = tuple(remedies.with_refusal(each, fs) for each in found)
     twin = host.mounted_twin(fs)

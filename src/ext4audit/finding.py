@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class _Ranked(Enum):
@@ -135,6 +135,51 @@ class Check(NamedTuple):
     wholes: tuple[str, ...] = ()
 
 
+class Assignment(NamedTuple):
+    """A superblock field or a kernel setting, and the value that a step gives it.
+
+    `device` is the path of the device with the superblock, and "" for a kernel setting. `name` is
+    the tune2fs option of the field, `MOUNT_STRING`, or the name of the setting.
+    """
+
+    device: str
+    name: str
+    value: str
+
+
+UUID_FIELD = "tune2fs -U"
+MOUNT_STRING = "the mount options in the superblock"
+"""Names of an `Assignment`: the field s_uuid, and the field s_mount_opts."""
+
+
+class MountCommand(NamedTuple):
+    """A mount(8) command in the commands of a step; `text` is how it is written there."""
+
+    text: str
+    fstype: str
+    options: tuple[str, ...]
+    device: str
+    mount_point: str
+
+
+class Programs(NamedTuple):
+    """The programs that each command of a step runs, except those that every script needs.
+
+    Each field has the name of the command in `Step`.
+    """
+
+    command: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    undo_by_unmount: tuple[str, ...] = ()
+
+
+E2FSPROGS = frozenset(
+    {"debugfs", "dumpe2fs", "e2fsck", "mke2fs", "mkfs.ext3", "mkfs.ext4", "resize2fs", "tune2fs"}
+)
+"""The programs that open the device of a filesystem."""
+
+
 class Setting(NamedTuple):
     """A value that a command replaces; `audited` is a command that succeeds if it is unchanged.
 
@@ -142,6 +187,9 @@ class Setting(NamedTuple):
     """
 
     audited: str
+
+
+Change: TypeAlias = LineEdit | NewFile | Remount | Unmount | NewMount | Check | Setting | None
 
 
 class Step(NamedTuple):
@@ -152,14 +200,30 @@ class Step(NamedTuple):
     command by an unmount, if `undo` is empty or fails. `done` succeeds if the target state is
     already reached; it is empty if nothing can test that. `change` is the same change as data, for
     kinds of changes that a script can make more carefully than a single command.
+
+    The text of a command is not searched. Whoever builds it names its `programs`, what it `sets`,
+    the `devices` with filesystems that it works on besides that of the finding, and the `mounts`
+    that it contains. `forced` and `forced_undo` are the command and the undo for a filesystem with
+    the feature mmp that is mounted. `not_on_bigalloc` and `undo_not_on_bigalloc` mark commands
+    that e2fsprogs cannot run with the feature bigalloc. `unmounts` marks a command that begins with
+    an unmount and is not the change `Unmount`, such as a rollback.
     """
 
     phase: Phase
     command: str
     undo: str = ""
     done: str = ""
-    change: LineEdit | NewFile | Remount | Unmount | NewMount | Check | Setting | None = None
+    change: Change = None
     undo_by_unmount: str = ""
+    programs: Programs = Programs()
+    sets: tuple[Assignment, ...] = ()
+    devices: tuple[str, ...] = ()
+    mounts: tuple[MountCommand, ...] = ()
+    forced: str = ""
+    forced_undo: str = ""
+    not_on_bigalloc: bool = False
+    undo_not_on_bigalloc: bool = False
+    unmounts: bool = False
 
     @property
     def rollback(self) -> str:
@@ -169,9 +233,22 @@ class Step(NamedTuple):
         return self.undo or self.undo_by_unmount
 
     @property
+    def rollback_programs(self) -> tuple[str, ...]:
+        """The programs that the rollback runs."""
+        own = self.programs.undo if self.undo else ()
+        return (*own, *(self.programs.undo_by_unmount if self.undo_by_unmount else ()))
+
+    @property
     def last_resort(self) -> str:
         """What takes it back by an unmount, as one member of a list; empty where nothing does."""
         return f"{{ {self.undo_by_unmount}; }}" if self.undo_by_unmount else ""
+
+    @property
+    def as_rollback(self) -> "Step":
+        """The step that takes this one back."""
+        programs = Programs(self.rollback_programs)
+        unmounts = bool(self.undo_by_unmount) and not self.undo
+        return Step(Phase.ROLLBACK, self.rollback, programs=programs, unmounts=unmounts)
 
 
 class Remedy(NamedTuple):
@@ -197,8 +274,8 @@ class Remedy(NamedTuple):
         edits = [step.done for step in self.steps if isinstance(step.change, LineEdit)]
         known = {step.command for step in self.steps}
         checks = (Step(Phase.VERIFY, done) for done in edits if done and done not in known)
-        undone = (step.rollback for step in reversed(self.steps) if step.rollback)
-        return (*self.steps, *checks, *(Step(Phase.ROLLBACK, command) for command in undone))
+        undone = (step.as_rollback for step in reversed(self.steps) if step.rollback)
+        return (*self.steps, *checks, *undone)
 
     @property
     def file_changes(self) -> tuple[LineEdit | NewFile, ...]:

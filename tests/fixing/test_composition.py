@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step, Unmount
+from ext4audit.finding import (
+    MOUNT_STRING,
+    Assignment,
+    Disruption,
+    LineEdit,
+    NewFile,
+    NewMount,
+    Phase,
+    Remedy,
+    Remount,
+    Step,
+    Unmount,
+)
 from ext4audit.fixing.composition import Composition, Conflict, _difference, merged, name_of
-from ext4audit.remedies import quote
+from ext4audit.remedies import Command, containing, mount_command, plain, quote, step
+from ext4audit.remedies.options import offline_string, superblock_change
+from ext4audit.remedies.superblock_fields import reserve_nothing, set_reserved_blocks
+from support.builders import filesystem, known, superblock
 
 BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
 
@@ -80,35 +95,54 @@ def remount(after: str) -> Remedy:
     return Remedy("Remount.", Disruption.REMOUNT, (step,))
 
 
-AGAIN = "mount -t ext4 -o rw,noatime,{} /dev/a /data"
+def again(*options: str, fstype: str = "ext4", then: str = "") -> Command:
+    """Build the command that mounts with these options, and what follows it."""
+    made = mount_command(fstype, ("rw", "noatime", *options), "/dev/a", "/data")
+    return Command(made.text + then, ("mount",), mounts=(made,))
+
+
+def unmounting(back: Command) -> Step:
+    """Build an unmount that this command takes back."""
+    return step(Phase.IMMEDIATE, plain("umount /data"), back, change=Unmount("/data", back.text))
 
 
 def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
     """This includes the mount that undoes the unmount."""
-    old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("nobarrier")
-    steps = (
-        Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old)),
-        Step(Phase.IMMEDIATE, new, "umount /data"),
-    )
+    there = unmounting(again("nobarrier", "data=writeback"))
+    anew = step(Phase.IMMEDIATE, again("nobarrier"), change=NewMount("/data"))
     made = Composition()
     made.add(remount("barrier"))
     made.add(remount("relatime"))
-    unmount, again = made.add(Remedy("Anew.", Disruption.UNMOUNT, steps)).steps
+    unmount, mount = made.add(Remedy("Anew.", Disruption.UNMOUNT, (there, anew))).steps
     kept = "mount -t ext4 -o rw,{}barrier,relatime /dev/a /data"
     assert unmount.undo == kept.format("data=writeback,")
     assert isinstance(unmount.change, Unmount)
     assert unmount.change.again == unmount.undo
-    assert again.command == kept.format("")
+    assert mount.command == kept.format("")
+    with pytest.raises(Conflict, match="data=writeback of /data"):
+        made.add(remount("data=writeback"))
+
+
+@pytest.mark.parametrize("field", ["undo", "by_unmount"])
+def test_a_rollback_that_mounts_again_keeps_it_too(field: str) -> None:
+    """Also that of a step which unmounts nothing itself, such as tune2fs -O dir_index."""
+    back = containing(f"umount /data && {again('nobarrier').text}", again("nobarrier"))
+    undo, by_unmount = (back, plain("")) if field == "undo" else (plain(""), back)
+    there = step(Phase.PERSISTENT, plain("tune2fs"), undo, by_unmount=by_unmount)
+    made = Composition()
+    made.add(remount("barrier"))
+    (adapted,) = made.add(Remedy("Tune.", Disruption.ONLINE, (there,))).steps
+    assert adapted.rollback == "umount /data && mount -t ext4 -o rw,noatime,barrier /dev/a /data"
+    assert made.add(Remedy("Tune.", Disruption.ONLINE, (adapted,))).steps == (adapted,)
 
 
 @pytest.mark.parametrize(("fstype", "left"), [("ext4", ""), ("ext3", ",delalloc")])
 def test_a_later_mount_leaves_delalloc_to_be_the_default(fstype: str, left: str) -> None:
     """The kernel refuses it with data=journal, which norecovery had kept out of force."""
-    old = AGAIN.format("nodelalloc,norecovery").replace("ext4", fstype)
-    step = Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old))
+    there = unmounting(again("nodelalloc", "norecovery", fstype=fstype))
     made = Composition()
     made.add(remount("delalloc"))
-    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (step,))).steps
+    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (there,))).steps
     assert unmount.undo == f"mount -t {fstype} -o rw,noatime,norecovery{left} /dev/a /data"
 
 
@@ -121,11 +155,26 @@ def test_steps_behind_a_remount_stay() -> None:
 
 
 def test_what_a_new_mount_changes() -> None:
-    """The difference is by option; "" is an omitted one. Other commands change nothing."""
-    old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("barrier")
+    """The difference is by option; "" is an omitted one."""
+    (old,), (new,) = again("nobarrier", "data=writeback").mounts, again("barrier").mounts
     assert _difference(old, new) == {"data": "", "barrier": "barrier"}
     assert _difference(old, old) == {}
-    assert _difference(old, "umount /data") == {}
+
+
+def setting(device: str, name: str, value: str) -> Remedy:
+    """Build a remedy that gives a field or a setting a value, which its command does not show."""
+    sets = (Assignment(device, name, value),)
+    return Remedy("Set.", Disruption.ONLINE, (Step(Phase.PERSISTENT, "set", sets=sets),))
+
+
+STRING = "nobarrier,nodelalloc"
+FS = filesystem(superblock=known(superblock(mount_option_string=STRING, reserved_blocks=100)))
+
+
+def of_string(**wanted: str) -> Remedy:
+    """Build a remedy that writes the string of an unmounted superblock."""
+    steps = offline_string(FS, superblock_change(FS, wanted))
+    return Remedy("Write.", Disruption.ONLINE, steps)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +183,24 @@ def test_what_a_new_mount_changes() -> None:
         (remount("commit=5"), remount("commit=30")),
         (remount("noatime"), remount("relatime")),
         (edit(BASE, BASE.replace("=300", "=5")), edit(BASE, BASE.replace("=300", "=30"))),
-        *(
-            tuple(
-                Remedy("Write.", Disruption.ONLINE, (Step(Phase.PERSISTENT, each, change=change),))
-                for each, change in pair
+        tuple(
+            Remedy(
+                "Write.",
+                Disruption.ONLINE,
+                (Step(Phase.PERSISTENT, "x", change=NewFile("/etc/x", content)),),
             )
-            for pair in (
-                [("x", NewFile("/etc/x", "1\n")), ("x", NewFile("/etc/x", "2\n"))],
-                [("tune2fs -e panic /dev/a", None), ("tune2fs -e continue /dev/a", None)],
-                [("tune2fs -E mount_opts=a /dev/a", None), ("tune2fs -E mount_opts= /dev/a", None)],
-                [("sysctl -w vm.x=1", None), ("sysctl -w vm.x=2", None)],
-            )
+            for content in ("1\n", "2\n")
+        ),
+        (setting("/dev/a", "tune2fs -e", "panic"), setting("/dev/a", "tune2fs -e", "continue")),
+        (setting("", "vm.x", "1"), setting("", "vm.x", "2")),
+        (of_string(barrier="barrier"), of_string(delalloc="delalloc")),
+        (
+            of_string(barrier="barrier", delalloc="delalloc"),
+            of_string(barrier="barrier"),
+        ),
+        (
+            Remedy("Reserve.", Disruption.ONLINE, reserve_nothing(FS, 100)),
+            Remedy("Reserve.", Disruption.ONLINE, set_reserved_blocks(FS, 50)),
         ),
     ],
 )
@@ -157,6 +213,20 @@ def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Reme
         made.add(second)
     assert made.chains == chains
     assert made.add(first).summary == first.summary
+
+
+def test_two_filesystems_are_no_contradiction() -> None:
+    """Nor are two settings, and what both remedies want."""
+    made = Composition()
+    for device, name, value in (
+        ("/dev/a", MOUNT_STRING, ""),
+        ("/dev/b", MOUNT_STRING, "acl"),
+        ("/dev/a", "tune2fs -e", "panic"),
+        ("", "vm.x", "1"),
+        ("", "vm.y", "2"),
+        ("/dev/a", MOUNT_STRING, ""),
+    ):
+        assert made.add(setting(device, name, value)).steps
 
 
 @pytest.mark.parametrize(
@@ -182,9 +252,8 @@ def test_any_option_of_a_mount_command_is_taken_as_it_is(option: str) -> None:
     """A later remedy keeps commas in quotes, quotes and non-ASCII characters."""
     made = Composition()
     made.add(remount("relatime"))
-    old = f"mount -t ext4 -o {quote(f'rw,noatime,{option}')} /dev/a /data && echo 1 > /sys/x"
-    step = Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old))
-    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (step,))).steps
-    assert unmount.undo == old.replace(
+    old = again(option, then=" && echo 1 > /sys/x")
+    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (unmounting(old),))).steps
+    assert unmount.undo == old.text.replace(
         quote(f"rw,noatime,{option}") or "", quote(f"rw,{option},relatime") or ""
     )

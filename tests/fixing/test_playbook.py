@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step
+from ext4audit.finding import (
+    Assignment,
+    Disruption,
+    LineEdit,
+    NewFile,
+    Phase,
+    Remedy,
+    Remount,
+    Step,
+)
 from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import Script
@@ -16,6 +25,8 @@ from ext4audit.rules import all_rules
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 BEFORE, AFTER = "/dev/a /data ext4 nobarrier 0 2", "/dev/a /data ext4 defaults 0 2"
 FILE = NewFile("/etc/sysctl.d/60-x.conf", "vm.x = {{ 1 }}\n")
+FILED = Step(Phase.PERSISTENT, "printf", change=FILE)
+X, FIELD = Assignment("", "vm.x", "1"), Assignment("/dev/a", "tune2fs -e", "panic")
 
 
 def tasks(*steps: Step, title: str = "/data") -> list[dict[str, Any]]:
@@ -55,12 +66,14 @@ def edit(before: str, after: str) -> Step:
         ([Step(Phase.PERSISTENT, "printf", change=FILE)], ["copy", "command"]),
         (
             [
-                Step(Phase.IMMEDIATE, "sysctl -w vm.x=1 vm.y=2"),
+                Step(Phase.IMMEDIATE, "set both", sets=(X, Assignment("", "vm.y", "2"))),
                 Step(Phase.PERSISTENT, "printf", change=FILE),
             ],
             ["copy", "sysctl", "sysctl", "command"],
         ),
-        ([Step(Phase.IMMEDIATE, "sysctl -w vm.x=1")], ["command"]),
+        ([Step(Phase.IMMEDIATE, "sysctl -w vm.x=1", sets=(X,))], ["command"]),
+        ([Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"), FILED], ["command"]),
+        ([Step(Phase.IMMEDIATE, "set both", sets=(X, FIELD)), FILED], ["command"]),
         ([Step(Phase.IMMEDIATE, "tune2fs -m 0 /dev/a")], ["command"]),
     ],
 )
@@ -71,9 +84,7 @@ def test_a_module_does_only_what_it_does_as_safely(steps: list[Step], expected: 
 
 def test_settings_are_in_the_file_before_they_are_set() -> None:
     """The module, which also writes the file, then finds nothing to write."""
-    made = tasks(
-        Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"), Step(Phase.PERSISTENT, "printf", change=FILE)
-    )
+    made = tasks(Step(Phase.IMMEDIATE, "set it", sets=(X,)), FILED)
     copy, setting = made[3], made[4]
     assert copy["ansible.builtin.copy"]["dest"] == FILE.path
     assert setting["ansible.posix.sysctl"] == {

@@ -8,12 +8,14 @@ import pytest
 
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
+    Assignment,
     Check,
     Disruption,
     LineEdit,
     NewFile,
     NewMount,
     Phase,
+    Programs,
     Remedy,
     Remount,
     Setting,
@@ -155,13 +157,23 @@ def test_what_a_script_cannot_hold_is_left_out(changes: dict[str, object], reaso
     assert "# Omitted findings:" in made.text
 
 
+@pytest.mark.parametrize(("name", "uuid"), [("tune2fs -U", "''"), ("tune2fs -L", "u-1")])
+def test_a_uuid_that_a_step_changes_is_no_precondition(name: str, uuid: str) -> None:
+    """--undo and a second run find another one."""
+    sets = (Assignment(DATA.device, name, "random"),)
+    made = script((Step(Phase.IMMEDIATE, "set it", sets=sets),))
+    assert calls(made)["filesystems"].endswith(f" {uuid}")
+
+
 def test_the_settings_name_host_and_tools() -> None:
-    """The listed tools are those of the steps and of the functions."""
-    made = script((Step(Phase.IMMEDIATE, "tune2fs -m 1 /dev/a", "tune2fs -m 5 /dev/a", "true"),))
-    assert "\nmachine_id=0123\nnode=db1\n" in made.text
+    """The listed tools are those that the steps name and those of the functions."""
+    programs = Programs(("tune2fs",), ("blkid",), ("findmnt",), ("resize2fs",))
+    first = Step(Phase.IMMEDIATE, "echo e2fsck", "undo", "done", programs=programs)
+    made = script((first, Step(Phase.VERIFY, "check", programs=Programs(("dumpe2fs",)))))
     (tools,) = re.findall(r"^tools='(.*)'$", made.text, re.MULTILINE)
-    assert "tune2fs" in tools.split()
-    assert "e2fsck" not in tools.split()
+    assert {"tune2fs", "blkid", "findmnt", "dumpe2fs"} < set(tools.split())
+    assert not {"e2fsck", "resize2fs"} & set(tools.split())
+    assert "\nmachine_id=0123\nnode=db1\n" in made.text
     assert "\nremedies=1\n" in made.text
     assert f"\nid={made.identity}\n" in made.text
     assert re.fullmatch(r"[0-9a-f]{12}", made.identity)

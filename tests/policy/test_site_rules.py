@@ -17,12 +17,15 @@ from ext4audit.cli.output import FORMATS
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
+    Assignment,
     Citation,
     Confidence,
     Disruption,
     Finding,
     LineEdit,
+    MountCommand,
     Phase,
+    Programs,
     Remedy,
     Severity,
     Step,
@@ -389,7 +392,16 @@ def every_field(value: Any) -> Iterator[Any]:
 def test_no_field_of_a_finding_can_have_another_type() -> None:
     """A renderer crash, exit code 70, would lose the report of the whole host."""
     edit = LineEdit("/etc/fstab", 1, "a", "b")
-    remedy = Remedy("r", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "true", change=edit),))
+    step = Step(
+        Phase.IMMEDIATE,
+        "true",
+        change=edit,
+        programs=Programs(*(("a",) for _ in Programs._fields)),
+        sets=(Assignment("a", "b", "c"),),
+        devices=("a",),
+        mounts=(MountCommand("a", "b", ("c",), "d", "e"),),
+    )
+    remedy = Remedy("r", Disruption.ONLINE, (step,))
     cited = Citation("a", "b", "c")
     finding = Finding("m", Severity.LOW, Confidence.LIKELY, (cited,), (remedy,))
     assert not list(type_errors(finding, Finding, "it"))

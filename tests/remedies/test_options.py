@@ -10,7 +10,8 @@ import pytest
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.finding import Disruption, Phase, Step
-from ext4audit.remedies.options import change_option, change_options, disruption, in_force
+from ext4audit.remedies import in_force
+from ext4audit.remedies.options import change_option, change_options, disruption
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
 from support.remedies.plain import commands, printed, there_and_back
 from support.remedies.shell import RemedyShell
@@ -329,8 +330,8 @@ def test_an_option_is_verified_on_kernels_that_list_only_set_bits(
     name: str, wanted: str, expected: str
 ) -> None:
     """Before 4.17 the options file never says nodelalloc or auto_da_alloc."""
-    found = list(in_force(filesystem(), {name: wanted}))
-    assert found == [expected.replace("F", "/proc/fs/ext4/sda/options")]
+    found = in_force(filesystem(), {name: wanted})
+    assert [each.text for each in found] == [expected.replace("F", "/proc/fs/ext4/sda/options")]
 
 
 def test_what_only_the_next_mount_puts_in_force_is_not_verified() -> None:

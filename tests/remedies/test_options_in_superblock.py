@@ -11,6 +11,7 @@ from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
+from ext4audit.remedies import Command
 from ext4audit.remedies.options import (
     SuperblockChange,
     clear_defaults,
@@ -75,12 +76,15 @@ OFFLINE = (
 """It ends mounted, and fails, where another mount namespace holds the filesystem."""
 
 
+AGAIN = Command("mount /data", ("mount",))
+
+
 def changing(
     fs: Filesystem, wanted: dict[str, str]
 ) -> tuple[SuperblockChange, list[str], list[str]]:
     """Return a change of a mounted filesystem, the commands that make it, and those back."""
     change = superblock_change(fs, wanted)
-    steps = (*superblock_steps(fs, change), *string_steps(fs, change, mount(), "mount /data"))
+    steps = (*superblock_steps(fs, change), *string_steps(fs, change, mount(), AGAIN))
     return change, commands(steps, Phase.PERSISTENT), commands(steps, Phase.ROLLBACK)
 
 
@@ -223,7 +227,7 @@ def test_the_check_knows_every_spelling() -> None:
     """The bit's name, the aliases, and the token."""
     fs = filesystem(superblock=known(TUNED))
     change = superblock_change(fs, {"barrier": "barrier", "data": "data=ordered"})
-    assert verify_command(fs, change) == (
+    assert verify_command(fs, change).text == (
         "tune2fs -l /dev/sda | grep -q UUID: && "
         "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
         "grep -qwE 'data=writeback|journal_data_writeback|nobarrier|barrier=0'"

@@ -71,9 +71,9 @@ def test_only_the_named_option_changes(fs: Filesystem, flags: str, others: str) 
     """
     (on,) = fs.mounts
     remount = f"mount -o remount,{flags},nobarrier /dev/sda /data"
-    assert remount_command(on, ["nobarrier"]) == remount
+    assert remount_command(on, ["nobarrier"]).text == remount
     anew = f"mount -t ext4 -o {flags},{others}nobarrier /dev/sda /data"
-    assert mount_again(fs, on, ["nobarrier"], ["barrier"]) == anew
+    assert mount_again(fs, on, ["nobarrier"], ["barrier"]).text == anew
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_only_the_named_option_changes(fs: Filesystem, flags: str, others: str) 
 )
 def test_a_flag_that_an_option_replaces_is_not_repeated(options: list[str], words: str) -> None:
     """Of noatime and relatime the last does not win (util-linux 2.38 on 6.18)."""
-    assert remount_command(ALL, options) == f"mount -o remount,{words} /dev/sda /data"
+    assert remount_command(ALL, options).text == f"mount -o remount,{words} /dev/sda /data"
 
 
 @pytest.mark.parametrize("flag", ["i_version", *sorted(SUPERBLOCK_FLAGS)])
@@ -98,7 +98,7 @@ def test_the_script_of_fix_repeats_what_a_remount_does(flag: str) -> None:
     mount(8) spells that one iversion.
     """
     on = mount(flags=("rw", "noexec", "noatime"), super_options=("rw", "commit=30", flag))
-    words = set(remount_command(on, []).split()[2].split(","))
+    words = set(remount_command(on, []).text.split()[2].split(","))
     spelled = flag.replace("i_v", "iv")
     assert words == {"remount", "rw", "noexec", "noatime", spelled}
     library = resources.files("ext4audit.fixing").joinpath("fix.sh").read_text(encoding="utf-8")
@@ -114,16 +114,19 @@ def test_the_script_of_fix_repeats_what_a_remount_does(flag: str) -> None:
 def test_any_word_stands_for_the_device_of_a_remount(source: str, word: str) -> None:
     """The kernel does not look at it."""
     on = mount()._replace(source=source)
-    assert remount_command(on, ["barrier"]) == f"mount -o remount,rw,relatime,barrier {word} /data"
+    assert (
+        remount_command(on, ["barrier"]).text
+        == f"mount -o remount,rw,relatime,barrier {word} /data"
+    )
 
 
 def test_flags_of_one_mount_are_named_with_bind() -> None:
     """Those of the superblock are not, and a mount that is ro stays so, whatever the superblock."""
-    assert bind_command(ALL, ["ro"]) == (
+    assert bind_command(ALL, ["ro"]).text == (
         "mount -o remount,bind,nosuid,nodev,noexec,nodiratime,noatime,ro /dev/sda /data"
     )
     frozen = mount(flags=("ro", "relatime"))
-    assert bind_command(frozen, ["nodev"]) == (
+    assert bind_command(frozen, ["nodev"]).text == (
         "mount -o remount,bind,ro,relatime,nodev /dev/sda /data"
     )
 
@@ -283,4 +286,4 @@ def test_a_new_mount_has_what_the_unmount_takes_away(
     """What the kernel shows, known or not, but what is replaced; and what it does not show."""
     again = mount_again(fs, fs.mounts[0], (), ("barrier",))
     settings = settings.format("/sys/fs/ext4/sda")
-    assert again == f"mount -t ext4 -o {options} /dev/sda /data{settings}"
+    assert again.text == f"mount -t ext4 -o {options} /dev/sda /data{settings}"

@@ -15,9 +15,21 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Check, Disruption, NewMount, Phase, Remedy, Step, Unmount
-from ext4audit.remedies import MMP_NOTE, with_bigalloc, with_mmp, with_refusal
+from ext4audit.remedies import Command, Work, containing, joined, plain, step, tuned, with_refusal
 from ext4audit.remedies.checking import preen
+from ext4audit.remedies.features import (
+    add_journal,
+    convert_to_64bit,
+    enlarge_journal,
+    move_journal_inside,
+)
+from ext4audit.remedies.obstacles import MMP_NOTE, with_bigalloc, with_mmp
 from ext4audit.remedies.remount import by_hand, unmounted_steps, unopened, why_by_hand
+from ext4audit.remedies.superblock_fields import (
+    grow_to_device,
+    grow_unmounted,
+    reserve_nothing,
+)
 from ext4audit.rules.durability.dur005_missing_journal import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
 from support.remedies.plain import UNOPENED, commands, printed
@@ -27,11 +39,12 @@ ROOT = filesystem(mounts=(mount("/"),))
 ELSEWHERE = filesystem(mounts=())
 TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
 IDLE = filesystem(alive=False, mounts=())
+WORK, UNDO = Work(plain("work")), Work(plain("undo"))
 
 
 def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
     """Work and undo each stand between an unmount and a mount, checked against other holders."""
-    steps = unmounted_steps(filesystem(), ("work",), ("verify",), ("undo",))
+    steps = unmounted_steps(filesystem(), (WORK,), (plain("verify"),), (UNDO,))
     around = ["umount /data", "mount -t ext4 -o rw,relatime /dev/sda /data"]
     assert commands(steps, Phase.IMMEDIATE) == [around[0], f"{HELD}work", around[1]]
     assert commands(steps, Phase.VERIFY) == ["verify"]
@@ -42,24 +55,24 @@ def test_what_verifies_the_work_tells_that_it_need_not_be_done_again() -> None:
     """But for what cannot tell that while it is unmounted."""
     for verify_is_complete, done in ((True, "one && two"), (False, "")):
         (work, *_) = unmounted_steps(
-            IDLE, ("work",), ("one", "two"), verify_is_complete=verify_is_complete
+            IDLE, (WORK,), (plain("one"), plain("two")), verify_is_complete=verify_is_complete
         )
         assert (work.command, work.done) == (
             f"{HELD}{UNOPENED.format(device='/dev/sda')}work",
             done,
         )
-    (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"))
+    (work, *_) = unmounted_steps(IDLE, (WORK,), (plain("one"), plain("two")))
     assert work.done == "one && two"
 
 
 def test_without_undo_there_is_no_rollback() -> None:
     """An unmount and a mount with nothing between them is no rollback."""
-    assert not commands(unmounted_steps(filesystem(), ("work",), ()), Phase.ROLLBACK)
+    assert not commands(unmounted_steps(filesystem(), (WORK,), ()), Phase.ROLLBACK)
 
 
 def test_what_is_not_mounted_is_only_checked() -> None:
     """There is nothing to unmount."""
-    steps = unmounted_steps(IDLE, ("work",), (), ("undo",))
+    steps = unmounted_steps(IDLE, (WORK,), (), (UNDO,))
     assert printed(steps) == (
         Step(Phase.IMMEDIATE, f"{HELD}work"),
         Step(Phase.ROLLBACK, f"{HELD}undo"),
@@ -70,7 +83,7 @@ def test_whether_a_process_has_it_open_is_asked_once_before_the_replay() -> None
     """A look at every file of every process takes seconds on a large host."""
     features = frozenset({"has_journal", "needs_recovery"})
     dirty = IDLE._replace(superblock=known(superblock(features=features)))
-    replay, work = unmounted_steps(dirty, ("work",), ())
+    replay, work = unmounted_steps(dirty, (WORK,), ())
     opened = UNOPENED.format(device="/dev/sda")
     assert replay.command == f"{HELD}{opened}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"
     assert work.command == f"{HELD}work"
@@ -94,7 +107,7 @@ def test_a_process_may_not_have_open_what_the_device_is_a_part_of() -> None:
         opened = UNOPENED.format(device=" ".join((stack.path, *wholes)))
         assert opened in preen(fs)[0].command
         dirty = fs._replace(superblock=known(superblock(features=frozenset({"needs_recovery"}))))
-        (replay, *_) = unmounted_steps(dirty, ("work",), ())
+        (replay, *_) = unmounted_steps(dirty, (WORK,), ())
         assert opened in replay.command
         assert replay.change == Check(stack.path, is_forced=False, wholes=wholes)
 
@@ -122,7 +135,7 @@ def test_a_process_may_not_have_open_what_the_device_is_a_part_of() -> None:
 )
 def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str) -> None:
     """The summary then ends with the place where the work can be done."""
-    steps = unmounted_steps(fs, ("work",), ("verify",), ("undo",))
+    steps = unmounted_steps(fs, (WORK,), (plain("verify"),), (UNDO,))
     assert steps == ()
     assert by_hand(fs, steps) == words
 
@@ -145,16 +158,18 @@ def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -
     Nodes of one device differ between mount namespaces, and files are told by their inodes.
     """
     opened = UNOPENED.format(device="/dev/sda")
-    first, second = unmounted_steps(IDLE, ("one", "two"), ())
+    first, second = unmounted_steps(IDLE, (Work(plain("one")), Work(plain("two"))), ())
     assert (first.command, second.command) == (f"{HELD}{opened}one", f"{HELD}two")
-    assert not any("find" in step.command for step in unmounted_steps(filesystem(), ("one",), ()))
+    assert not any(
+        "find" in step.command for step in unmounted_steps(filesystem(), (Work(plain("one")),), ())
+    )
     image = filesystem(
         alive=False,
         mounts=(),
         device="/a.img",
         stack=known(replace(disk(), kind="image", path="/a.img")),
     )
-    (first,) = unmounted_steps(image, ("one",), ())
+    (first,) = unmounted_steps(image, (Work(plain("one")),), ())
     assert 'stat -Lc %d:%i /a.img)" && one' in first.command
 
 
@@ -165,9 +180,9 @@ def test_a_partition_of_an_image_is_open_where_the_image_is(tmp_path: Path) -> N
     file = replace(disk(), kind="image", path=str(path), device_number=DeviceNumber(0, 2))
     part = replace(disk(), kind="partition", path=f"{path}?offset=1048576", below=known((file,)))
     check = unopened(filesystem(device=part.path, alive=False, mounts=(), stack=known(part)))
-    assert run(["sh", "-c", check], check=False).returncode == 0
+    assert run(["sh", "-c", check.text], check=False).returncode == 0
     with path.open():
-        assert run(["sh", "-c", check], check=False).returncode == 1
+        assert run(["sh", "-c", check.text], check=False).returncode == 1
 
 
 REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)
@@ -176,20 +191,23 @@ NOTE = f" /dev/sda cannot be opened here, even by root: {OUTSIDE}."
 
 
 @pytest.mark.parametrize(
-    ("command", "primary", "told"),
+    ("programs", "primary", "told"),
     [
-        ("tune2fs -O has_journal /dev/sda", REFUSED, True),
-        ("umount /data && e2fsck -f -p /dev/sda", REFUSED, True),
-        ("mount -o remount,rw /dev/sda /data", REFUSED, False),
-        ("tune2fs -O has_journal /dev/sda", replace(REFUSED, hint="run as root"), False),
-        ("tune2fs -O has_journal /dev/sda", READ, False),
+        (["tune2fs"], REFUSED, True),
+        (["umount", "e2fsck"], REFUSED, True),
+        (["dumpe2fs"], REFUSED, True),
+        (["mkfs.ext4"], REFUSED, True),
+        (["mount"], REFUSED, False),
+        (["tune2fs"], replace(REFUSED, hint="run as root"), False),
+        (["tune2fs"], READ, False),
     ],
 )
 def test_what_opens_a_refused_device_says_so(
-    command: str, primary: Known[PrimarySuperblock] | Unknown, *, told: bool
+    programs: list[str], primary: Known[PrimarySuperblock] | Unknown, *, told: bool
 ) -> None:
     """Only what root was refused counts: a user can repeat the command as root."""
-    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
+    command = Command("echo tune2fs /dev/sda", tuple(programs))
+    remedy = Remedy("Do it.", Disruption.ONLINE, (step(Phase.PERSISTENT, command),))
     shown = with_refusal(remedy, filesystem(primary=primary))
     assert shown.summary == f"Do it.{NOTE if told else ''}"
 
@@ -198,49 +216,54 @@ HERE = "test -e /sys/fs/ext4/sda && "
 AWAY = "test ! -e /sys/fs/ext4/sda && "
 
 
+MARKED = filesystem(superblock=known(superblock(features=frozenset({"mmp"}))))
+
+
 @pytest.mark.parametrize(
     ("command", "undo", "forced"),
     [
         (
-            "tune2fs -e panic /dev/sda",
-            "tune2fs -e continue /dev/sda",
+            tuned(MARKED, "{tune2fs} -e panic {device}"),
+            tuned(MARKED, "{tune2fs} -e continue {device}"),
             (f"{HERE}tune2fs -f -e panic /dev/sda", f"{HERE}tune2fs -f -e continue /dev/sda"),
         ),
         (
-            "touch a && tune2fs -O has_journal /dev/sda",
-            f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda",
+            tuned(MARKED, "touch a && {tune2fs} -O {what} {device}", what="has_journal"),
+            plain(f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda"),
             (
                 f"touch a && {HERE}tune2fs -f -O has_journal /dev/sda",
                 f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda",
             ),
         ),
-        (f"{AWAY}tune2fs -m 1 /dev/sda", "", None),
-        ("tune2fs -l /dev/sda | grep -q a", "", None),
-        ("mount -o remount,sync /dev/sda /data", "", None),
+        (plain(f"{AWAY}tune2fs -m 1 /dev/sda"), plain(""), None),
+        (joined(plain(AWAY[:-4]), tuned(MARKED, "{tune2fs} -m 1 {device}")), plain(""), None),
+        (plain("tune2fs -l /dev/sda | grep -q a"), plain(""), None),
+        (plain("echo tune2fs -m 1 /dev/sda"), plain(""), None),
     ],
 )
 def test_tune2fs_is_forced_on_a_mounted_filesystem_with_mmp(
-    command: str, undo: str, forced: tuple[str, str] | None
+    command: Command, undo: Command, forced: tuple[str, str] | None
 ) -> None:
     """Where it is mounted here; unmounted, another host may have it, which -f would not see."""
-    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command, undo),))
-    marked = known(superblock(features=frozenset({"mmp"})))
-    shown = with_mmp(remedy, filesystem(superblock=marked))
-    step = shown.steps[0]
-    assert (step.command, step.undo) == (forced or (command, undo))
+    change = step(Phase.PERSISTENT, command, undo)
+    remedy = Remedy("Do it.", Disruption.ONLINE, (change,))
+    shown = with_mmp(remedy, MARKED)
+    (made,) = shown.steps
+    assert (made.command, made.undo) == (forced or (command.text, undo.text))
     assert shown.summary == f"Do it.{MMP_NOTE if forced else ''}"
-    others = filesystem(), filesystem(superblock=marked, alive=False, mounts=())
+    others = filesystem(), MARKED._replace(alive=False, mounts=())
     assert all(with_mmp(remedy, fs) == remedy for fs in others)
+    left_out = remedy._replace(steps=(change._replace(undo=""),))
+    assert [each.undo for each in with_mmp(left_out, MARKED).steps] == [""]
 
 
 def test_tune2fs_is_not_forced_between_unmount_and_mount() -> None:
     """The steps of one remedy follow each other."""
     there = Step(Phase.IMMEDIATE, "umount /data", change=Unmount("/data", "mount /data"))
     back = Step(Phase.IMMEDIATE, "mount -t ext4 /dev/sda /data", change=NewMount("/data"))
-    write = Step(Phase.IMMEDIATE, "tune2fs -o ^acl /dev/sda")
-    fs = filesystem(superblock=known(superblock(features=frozenset({"mmp"}))))
+    write = step(Phase.IMMEDIATE, tuned(MARKED, "{tune2fs} -o ^acl {device}"))
     remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, write, back, write))
-    forced = [step.command for step in with_mmp(remedy, fs).steps]
+    forced = [each.command for each in with_mmp(remedy, MARKED).steps]
     assert ["-f" in each for each in forced] == [False, False, False, True]
 
 
@@ -256,40 +279,65 @@ def test_the_engine_adds_it_to_findings() -> None:
 def test_a_whole_image_is_written_as_a_device_is() -> None:
     """e2fsprogs opens a file as it opens a device."""
     whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
-    assert unmounted_steps(whole, ("work",), ())
+    assert unmounted_steps(whole, (WORK,), ())
+
+
+CLUSTERED = filesystem(superblock=known(superblock(features=frozenset({"extent", "bigalloc"}))))
+AWKWARD = Command("work", ("tune2fs",), not_on_bigalloc=True)
 
 
 @pytest.mark.parametrize(
     ("command", "stays"),
     [
-        ("tune2fs -O has_journal /dev/sda", True),
-        ("tune2fs -O ^has_journal /dev/sda && { tune2fs -J size=64 /dev/sda || false; }", False),
-        ("test ! -e /sys/fs/ext4/sda && resize2fs /dev/sda", False),
-        ("test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda", False),
-        ("resize2fs /dev/sda", True),
-        ("tune2fs -O ^has_journal /dev/sda", False),
-        ("tune2fs -r 100 /dev/sda", True),
+        (plain("echo tune2fs -O ^has_journal /dev/sda"), True),
+        (AWKWARD, False),
+        (joined(plain("first"), AWKWARD), False),
+        (containing("{ work || true; }", AWKWARD), False),
     ],
 )
 def test_what_e2fsprogs_cannot_do_with_clusters_has_no_commands(
-    command: str, *, stays: bool
+    command: Command, *, stays: bool
 ) -> None:
     """A journal that is removed leaves wrong counts; without bigalloc all is as before."""
-    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
-    clustered = known(superblock(features=frozenset({"extent", "bigalloc"})))
-    shown = with_bigalloc(remedy, filesystem(superblock=clustered))
+    remedy = Remedy("Do it.", Disruption.ONLINE, (step(Phase.PERSISTENT, command),))
+    shown = with_bigalloc(remedy, CLUSTERED)
     assert (shown == remedy) is stays
     assert stays or (shown.steps, "feature bigalloc" in shown.summary) == ((), True)
     assert with_bigalloc(remedy, filesystem()) == remedy
 
 
+@pytest.mark.parametrize(
+    ("steps", "stays"),
+    [
+        (add_journal(CLUSTERED)[1:3], True),
+        (convert_to_64bit(CLUSTERED), False),
+        (grow_unmounted(CLUSTERED, 0), False),
+        (grow_to_device(CLUSTERED, 0), True),
+        (reserve_nothing(CLUSTERED, 100), True),
+        (move_journal_inside(CLUSTERED, superblock(journal_uuid="u")), False),
+        (enlarge_journal(CLUSTERED, 8 << 20, 64 << 20).steps, False),
+    ],
+)
+def test_remedies_that_need_clusters_of_one_block_say_so(
+    steps: tuple[Step, ...], *, stays: bool
+) -> None:
+    """resize2fs works with clusters if the filesystem is mounted."""
+    assert steps
+    remedy = Remedy("Do it.", Disruption.ONLINE, steps)
+    assert bool(with_bigalloc(remedy, CLUSTERED).steps) is stays
+
+
 def test_a_rollback_that_e2fsprogs_cannot_do_with_clusters_is_left_out() -> None:
     """A journal is made correctly; taking it out again is not."""
-    undo = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda"
-    there, make = Step(Phase.IMMEDIATE, "umount /data", "mount /data"), "tune2fs -O has_journal"
-    remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, Step(Phase.IMMEDIATE, make, undo)))
-    clustered = known(superblock(features=frozenset({"extent", "bigalloc"})))
-    shown = with_bigalloc(remedy, filesystem(superblock=clustered))
-    assert [(step.command, step.undo) for step in shown.steps] == [("umount /data", ""), (make, "")]
+    there, make = Step(Phase.IMMEDIATE, "umount /data", "mount /data"), plain("make")
+    remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, step(Phase.IMMEDIATE, make, AWKWARD)))
+    shown = with_bigalloc(remedy, CLUSTERED)
+    assert [(each.command, each.undo) for each in shown.steps] == [
+        ("umount /data", ""),
+        ("make", ""),
+    ]
     assert "There is no rollback" in shown.summary
     assert with_bigalloc(remedy, filesystem()) == remedy
+    assert with_bigalloc(shown, CLUSTERED) == shown
+    by_unmount = step(Phase.IMMEDIATE, make, by_unmount=AWKWARD)
+    assert not with_bigalloc(remedy._replace(steps=(by_unmount,)), CLUSTERED).steps[0].rollback

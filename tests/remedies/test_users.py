@@ -9,7 +9,8 @@ import pytest
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import users_sentence, with_users
+from ext4audit.remedies import with_users
+from ext4audit.remedies.unmounting import users_sentence
 from support.builders import filesystem, host, known, loop, mount, superblock, unknown
 
 ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=1)

@@ -132,29 +132,19 @@ def _subject(fs: Filesystem | None, finding: Finding) -> str:
 
 
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
-    """Return the finding's filesystem, and those whose devices occur in the commands."""
-    text = "\n".join(f"{step.command}\n{step.rollback}" for step in remedy.steps)
-    by_device = _by_device(host)
-    found = [each for word in {*text.split()} for each in by_device.get(word, ())]
-    found += [each for each in by_device.get("", ()) if _is_named(each[1].device, text)]
-    named = (each for _, each in sorted(found, key=lambda at: at[0]))
+    """Return the finding's filesystem, and those on the devices that the steps name."""
+    devices = {device for step in remedy.steps for device in step.devices}
+    named = (each for device in devices for each in _by_device(host).get(device, ()))
+    found = (each for _, each in sorted(named, key=lambda at: at[0]))
     return tuple(
-        {str(each.device_number): each for each in (*((fs,) if fs else ()), *named)}.values()
+        {str(each.device_number): each for each in (*((fs,) if fs else ()), *found)}.values()
     )
 
 
 @cached_by_identity
 def _by_device(host: Host) -> Mapping[str, Sequence[tuple[int, Filesystem]]]:
-    """Return the filesystems, with their positions in the host, by device path.
-
-    The key "" has the filesystems whose device path is empty or contains whitespace.
-    """
+    """Return the filesystems, with their positions in the host, by device path."""
     found: dict[str, list[tuple[int, Filesystem]]] = {}
     for at in enumerate((*host.filesystems, *for_wording(host.unmounted, ()))):
-        device = at[1].device
-        found.setdefault(device if device.split() == [device] else "", []).append(at)
+        found.setdefault(at[1].device, []).append(at)
     return found
-
-
-def _is_named(device: str, text: str) -> bool:
-    return re.search(rf"(?<!\S){re.escape(device)}(?!\S)", text) is not None

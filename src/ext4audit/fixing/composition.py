@@ -14,14 +14,20 @@ from typing import TypeVar
 
 from ext4audit.facts.mount import CLEARED, MOUNT_FLAGS
 from ext4audit.facts.options import option_name
-from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
+from ext4audit.finding import (
+    LineEdit,
+    MountCommand,
+    NewFile,
+    NewMount,
+    Remedy,
+    Remount,
+    Step,
+    Unmount,
+)
 from ext4audit.fixing import ChosenRemedy, LeftOut
-from ext4audit.remedies import WORD_OF_SHELL, quote, unquote
+from ext4audit.remedies import mount_command
 from ext4audit.remedies.configuration import COMMA, OPTIONS
 
-MOUNT = re.compile(rf"(?P<head>\bmount -t \S+ -o )(?P<options>{WORD_OF_SHELL})")
-FIELD = re.compile(r"\btune2fs (?:-f )?(?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
-STRING = re.compile(r"\b(?:s_mount_opts|mount_opts=)")
 WORD = re.compile(r"[^ \t\r]+")
 T = TypeVar("T")
 
@@ -55,7 +61,7 @@ class Composition:
 
     def _steps(self, remedy: Remedy) -> Iterator[Step]:
         self._claim(remedy)
-        again: Unmount | None = None
+        again: MountCommand | None = None
         for step in remedy.steps:
             change = step.change
             if isinstance(change, LineEdit):
@@ -67,37 +73,36 @@ class Composition:
                 self._set(self._files, change.path, change.content, change.path)
             if isinstance(change, Remount):
                 # The changes of earlier remedies of this run are in force before this one.
-                undo = self._with_options(change.mount_point, step.undo_by_unmount)
+                adapted = self._adapted(step)
                 for word in change.after:
                     words = self._options.setdefault(change.mount_point, {})
                     self._set(words, name_of(word), word, f"{word} of {change.mount_point}")
-                yield step._replace(undo_by_unmount=undo)
+                yield adapted
                 continue
             if isinstance(change, Unmount):
-                again = change
+                again = next(iter(step.mounts), None)
             yield self._mounting(step, again)
 
-    def _mounting(self, step: Step, last: Unmount | None) -> Step:
-        """Return a step whose mount commands include the options of earlier remedies."""
-        if last is None:
-            return step
-        place = last.mount_point
-        own = _difference(last.again, step.command)
-        commands = step.command, step.undo, step.undo_by_unmount
-        command, undo, by_unmount = (self._with_options(place, each) for each in commands)
-        change = step.change
-        if isinstance(change, Unmount):
-            change = change._replace(again=self._with_options(place, change.again))
-        for name, word in own.items():
-            words = self._options.setdefault(place, {})
-            self._set(words, name, word, f"{word or name} of {place}")
-        return step._replace(command=command, undo=undo, undo_by_unmount=by_unmount, change=change)
+    def _mounting(self, step: Step, last: MountCommand | None) -> Step:
+        """Return a step whose mount commands include the options of earlier remedies.
 
-    def _with_options(self, place: str, command: str) -> str:
-        words = self._options.get(place)
-        if not words:
-            return command
-        return MOUNT.sub(lambda found: _replaced(found["head"], found["options"], words), command)
+        `last` mounts as before what the remedy has unmounted.
+        """
+        adapted = self._adapted(step)
+        if last is not None and isinstance(step.change, NewMount):
+            for made in step.mounts:
+                words = self._options.setdefault(made.mount_point, {})
+                for name, word in _difference(last, made).items():
+                    self._set(words, name, word, f"{word or name} of {made.mount_point}")
+        return adapted
+
+    def _adapted(self, step: Step) -> Step:
+        """Return a step with the options that earlier remedies have put in force."""
+        for mount in step.mounts:
+            words = self._options.get(mount.mount_point)
+            if words:
+                step = _replaced(step, mount, words)
+        return step
 
     def _edited(self, edit: LineEdit) -> LineEdit:
         line = edit.path, edit.line_number
@@ -117,15 +122,9 @@ class Composition:
     def _claim(self, remedy: Remedy) -> None:
         """Record the superblock fields and settings that a remedy sets; raises Conflict."""
         for step in remedy.steps:
-            for found in FIELD.finditer(step.command):
-                if found["option"] != "-E" or "mount_opts" not in found["value"]:
-                    key = (found["device"], f"tune2fs {found['option']}")
-                    self._set(self._fields, key, found["value"], f"tune2fs {found['option']}")
-            if STRING.search(step.command):
-                what = "the mount options in the superblock"
-                self._set(self._fields, ("", "mount_opts"), step.command, what)
-            if step.command.startswith("sysctl -w "):
-                self._set(self._fields, ("", "sysctl"), step.command, "the same settings")
+            for device, name, value in step.sets:
+                what = name if device else "the same settings"
+                self._set(self._fields, (device, name), value, what)
 
     def _set(self, known: dict[T, str], key: T, value: str, what: str) -> None:
         if key not in known:
@@ -195,34 +194,33 @@ def _merged_options(base: str, after: str, present: str) -> str:
     return ",".join((*kept, *(option for option in added if option not in kept))) or "defaults"
 
 
-def _options_of(command: str) -> list[str]:
-    found = MOUNT.search(command)
-    return re.split(COMMA, unquote(found["options"])) if found else []
+def _difference(before: MountCommand, after: MountCommand) -> dict[str, str]:
+    """Return the options that `after` changes compared with `before`, by name.
 
-
-def _difference(again: str, command: str) -> dict[str, str]:
-    """Return the options that `command` changes compared with `again`, by name.
-
-    `again` mounts as before. An empty value stands for an option that `command` omits.
+    An empty value stands for an option that `after` omits.
     """
-    if not command.startswith("mount -t "):
-        return {}
-    before, after = _options_of(again), _options_of(command)
-    if not before or not after:
-        return {}
-    names = {name_of(word) for word in after}
-    gone = {name_of(word): "" for word in before if name_of(word) not in names}
-    return {**gone, **{name_of(word): word for word in after if word not in before}}
+    names = {name_of(word) for word in after.options}
+    gone = {name_of(word): "" for word in before.options if name_of(word) not in names}
+    added = (word for word in after.options if word not in before.options)
+    return {**gone, **{name_of(word): word for word in added}}
 
 
-def _replaced(head: str, options: str, words: Mapping[str, str]) -> str:
-    """Return the start of a mount command, with options replaced by name.
+def _replaced(step: Step, mount: MountCommand, words: Mapping[str, str]) -> Step:
+    """Return a step with another mount command in its texts, whose options are `words` by name.
 
     delalloc is omitted because it is the default of ext4: with data=journal, which the superblock
     may set, the kernel refuses delalloc, and the filesystem would stay unmounted (6.18).
     """
-    present = re.split(COMMA, unquote(options))
-    kept = [word for word in present if name_of(word) not in words]
-    default = "delalloc" if "-t ext4 " in head else ""
-    made = ",".join((*kept, *(word for word in words.values() if word not in ("", default))))
-    return head + (quote(made) or options)
+    kept = (word for word in mount.options if name_of(word) not in words)
+    default = "delalloc" if mount.fstype == "ext4" else ""
+    options = (*kept, *(word for word in words.values() if word not in ("", default)))
+    made = mount_command(mount.fstype, options, mount.device, mount.mount_point)
+    texts = step.command, step.undo, step.undo_by_unmount
+    command, undo, by_unmount = (text.replace(mount.text, made.text) for text in texts)
+    change = step.change
+    if isinstance(change, Unmount):
+        change = change._replace(again=change.again.replace(mount.text, made.text))
+    mounts = tuple(made if each == mount else each for each in step.mounts)
+    return step._replace(
+        command=command, undo=undo, undo_by_unmount=by_unmount, change=change, mounts=mounts
+    )

@@ -17,7 +17,6 @@ from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.script import Script
 
 FOLDER = "/var/lib/ext4audit"
-SYSCTL = "sysctl -w "
 NAME = re.compile(r"\{(?=[{%#])")
 FSTAB = "/etc/fstab"
 FIELDS = 6
@@ -117,10 +116,10 @@ def _by_module(each: ChosenRemedy, step: Step, files: list[str]) -> list[dict[st
             return [_task(f"{title}: {path}", "ansible.builtin.copy", words)]
         case LineEdit() as edit:
             return _mount(title, edit)
-    if not step.command.startswith(SYSCTL) or len(files) != 1:
+    settings = [each for each in step.sets if not each.device]
+    if not settings or len(settings) < len(step.sets) or len(files) != 1:
         return None
-    pairs = [word.partition("=") for word in step.command.removeprefix(SYSCTL).split()]
-    return [_setting(f"{title}: {name}", name, value, files[0]) for name, _, value in pairs]
+    return [_setting(f"{title}: {each.name}", each.name, each.value, files[0]) for each in settings]
 
 
 def _setting(title: str, name: str, value: str, file: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import (
+    UUID_FIELD,
     Check,
     LineEdit,
     NewFile,
@@ -26,17 +27,11 @@ from ext4audit.fixing.composition import compose, name_of
 from ext4audit.remedies import images, quote
 from ext4audit.remedies.remount import kept_by_mount
 
-TOOLS = (
-    "awk blkid blockdev cat chmod cmp cp cut date dd debugfs dumpe2fs e2fsck find findfs findmnt "
-    "grep head id ln ls mkdir mktemp mount mountpoint mv od readlink resize2fs rm sed sort stat "
-    "sync sysctl tail tr tune2fs umount wc"
-).split()
 ALWAYS = frozenset(
     "awk cat chmod cmp cp cut date dd find grep head id ln mkdir mv od readlink rm sed stat sync "
     "tail tr wc".split()
 )
-"""The tools that fix.sh itself calls; the others are needed only if a remedy calls them."""
-NEW_UUID = "tune2fs -U "
+"""The tools that fix.sh itself calls; remedies name the others that they call."""
 HEAD = """\
 #!/bin/sh
 # ext4audit {version}: remedies for {node}, as audited {taken_at}.
@@ -121,12 +116,12 @@ def _plain(text: str) -> str:
 
 
 def _settings(audited: AuditedHost, chosen: Sequence[ChosenRemedy]) -> Iterator[str]:
-    text = "\n".join(
-        f"{step.command}\n{step.rollback}\n{step.done}"
+    called = {
+        program
         for each in chosen
         for step in each.remedy.steps
-    )
-    called = {word for word in re.findall(r"[a-z0-9]+", text) if word in TOOLS}
+        for program in (*step.programs.command, *step.rollback_programs, *step.programs.done)
+    }
     yield f"machine_id={_word(audited.machine_id or '')}"
     yield f"node={_word(audited.node)}"
     yield f"tools='{' '.join(sorted(called | ALWAYS))}'"
@@ -177,7 +172,8 @@ def _case(label: str, commands: Iterable[str]) -> str:
 
 
 def _preconditions(each: ChosenRemedy) -> Iterator[str]:
-    new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
+    fields = (value.name for step in each.remedy.steps for value in step.sets)
+    new_uuid = UUID_FIELD in fields
     for fs in each.filesystems:
         if images(fs):
             raise Unwritable("it is an image, not a mounted filesystem of the host")

@@ -3,46 +3,49 @@
 A rule imports this package and calls, for example, `remedies.options.change_option(fs, …)`. A
 module is imported when the first finding needs it (PEP 562): a healthy host loads none.
 
-Here, what the engine adds to remedies: who uses a filesystem and must stop before it is unmounted,
-and that a device cannot be opened on this machine. Seen on 6.18: below an overlay, a bind mount in
-another namespace or an open file of it, umount and mount both exit with 0, and the superblock
-stays as it was, with its old options; over the backing file of a loop device or a swap file umount
-fails. The device rules of a cgroup refuse devices in containers, and in some virtual machines:
-every program of e2fsprogs then ends with "Operation not permitted".
+Here, the commands of steps, with what is decided about them, and what the engine adds to remedies,
+such as that a device cannot be opened on this machine. The device rules of a cgroup refuse devices
+in containers, and in some virtual machines: every program of e2fsprogs then ends with "Operation
+not permitted".
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ext4audit import lazily
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import (
-    DeviceNumber,
-    FstabEntry,
-    Mount,
-    below,
-    mount_of,
-    mounts_by_id,
-    propagates_anew,
+from ext4audit.facts.mount import FstabEntry, below, propagates_anew
+from ext4audit.facts.options import canonical, spec_named
+from ext4audit.finding import (
+    E2FSPROGS,
+    Check,
+    Disruption,
+    LineEdit,
+    MountCommand,
+    Phase,
+    Programs,
+    Remedy,
+    Step,
+    Unmount,
 )
-from ext4audit.finding import Disruption, LineEdit, NewMount, Phase, Remedy, Step, Unmount, few
 
 if TYPE_CHECKING:
+    from ext4audit.finding import Change
     from ext4audit.remedies import checking as checking
     from ext4audit.remedies import configuration as configuration
     from ext4audit.remedies import features as features
     from ext4audit.remedies import flags as flags
     from ext4audit.remedies import mkfs as mkfs
     from ext4audit.remedies import mounting as mounting
+    from ext4audit.remedies import obstacles as obstacles
     from ext4audit.remedies import options as options
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields
@@ -84,27 +87,136 @@ def quote(name: str) -> str | None:
     return f"\"$(printf '{_format(encoded)}')\""
 
 
-WORD_OF_SHELL = r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s'"\\;])+"""
-"""A word as `quote` writes it, in a command."""
+class Command(NamedTuple):
+    """A command of a step, with what is decided about it: nothing searches its text.
+
+    `programs` are those that it runs, except those that every script needs. `forced` is the command
+    for a mounted filesystem with the feature mmp, if it is another. `not_on_bigalloc` marks one
+    that e2fsprogs cannot run with the feature bigalloc. `mounts` are the mount commands in it.
+    """
+
+    text: str
+    programs: tuple[str, ...]
+    forced: str = ""
+    not_on_bigalloc: bool = False
+    mounts: tuple[MountCommand, ...] = ()
 
 
-def unquote(word: str) -> str:
-    """Return the name that a word of `quote` stands for."""
-    printed = re.fullmatch(r"\"\$\(printf '(.*)'\)\"", word, re.DOTALL)
-    if printed is None:
-        return shlex.split(word)[0]
-    raw = re.sub(rb"\\([0-7]{3})", lambda c: bytes([int(c[1], 8)]), printed[1].encode())
-    return raw.decode("utf-8", "surrogateescape")
+class Work(NamedTuple):
+    """A command for an unmounted filesystem; `check` is set if it is a forced check by e2fsck.
+
+    `replays` is set if it replays the journal before it does anything else.
+    """
+
+    command: Command
+    check: Check | None = None
+    replays: bool = False
 
 
-def in_phase(phase: Phase, commands: Iterable[str]) -> tuple[Step, ...]:
+NOTHING = Command("", ())
+TUNE2FS, DUMPE2FS, E2FSCK = ("tune2fs",), ("dumpe2fs",), ("e2fsck",)
+FINDMNT, MOUNTING, UNMOUNTING = ("findmnt",), ("mount",), ("umount",)
+
+
+def plain(text: str) -> Command:
+    """Return a command that runs only utilities that every script needs, such as grep."""
+    return Command(text, ())
+
+
+def containing(text: str, *parts: Command) -> Command:
+    """Return a command whose text contains those of `parts`, and no other program.
+
+    `forced` is not kept: what tune2fs is composed with decides whether the filesystem is mounted.
+    """
+    programs: tuple[str, ...] = ()
+    mounts: tuple[MountCommand, ...] = ()
+    never = False
+    for each in parts:
+        programs += each.programs
+        mounts += each.mounts
+        never |= each.not_on_bigalloc
+    return Command(text, programs, "", never, mounts)
+
+
+def joined(*commands: Command) -> Command:
+    """Return the AND list of commands; empty ones are left out."""
+    return containing(" && ".join(each.text for each in commands if each.text), *commands)
+
+
+def step(
+    phase: Phase,
+    command: Command,
+    undo: Command = NOTHING,
+    done: Command = NOTHING,
+    *,
+    change: Change = None,
+    by_unmount: Command = NOTHING,
+) -> Step:
+    """Return a step with what is decided about its commands."""
+    return Step(
+        phase,
+        command.text,
+        undo.text,
+        done.text,
+        change,
+        by_unmount.text,
+        Programs(command.programs, undo.programs, done.programs, by_unmount.programs),
+        (),
+        (),
+        (*command.mounts, *undo.mounts, *by_unmount.mounts),
+        command.forced,
+        undo.forced,
+        command.not_on_bigalloc,
+        undo.not_on_bigalloc or by_unmount.not_on_bigalloc,
+    )
+
+
+def in_phase(phase: Phase, commands: Iterable[Command]) -> tuple[Step, ...]:
     """Return the commands as steps of one phase."""
-    return tuple(Step(phase, command) for command in commands)
+    return tuple(step(phase, command) for command in commands)
 
 
-def verified(step: Step, *checks: str) -> tuple[Step, ...]:
+def verified(change: Step, *checks: Command) -> tuple[Step, ...]:
     """Return a step, the check that it is done, and others."""
-    return (step, *in_phase(Phase.VERIFY, (step.done, *checks)))
+    return (change, *in_phase(Phase.VERIFY, (done_of(change), *checks)))
+
+
+def done_of(change: Step) -> Command:
+    """Return the check that a step is done."""
+    return Command(change.done, change.programs.done)
+
+
+def with_done(change: Step, *checks: Command) -> Step:
+    """Return a step that is done if all checks succeed."""
+    done = joined(*checks)
+    return change._replace(done=done.text, programs=change.programs._replace(done=done.programs))
+
+
+def tuned(fs: Filesystem, form: str, **words: str | int) -> Command:
+    """Return a command that writes by tune2fs to a filesystem that may be mounted.
+
+    `form` has `{tune2fs}`, `{device}` and the names of `words` in their places. With mmp, tune2fs
+    refuses a mounted filesystem without -f (1.42 to 1.47), which leaves the check of
+    another host's mount out as well: the forced command tests that it is mounted here.
+    """
+    held = f"test -e {quote(f'/sys/fs/ext4/{fs.name}')} && tune2fs -f"
+    device = quote(fs.device)
+    text, forced = (form.format(tune2fs=t, device=device, **words) for t in ("tune2fs", held))
+    return Command(text, TUNE2FS, forced)
+
+
+def resized(words: str) -> Work:
+    """Return the resize2fs command, which refuses an unmounted filesystem with bigalloc."""
+    return Work(Command(f"resize2fs {words}", ("resize2fs",), not_on_bigalloc=True))
+
+
+def mount_command(
+    fstype: str, options: tuple[str, ...], device: str, mount_point: str
+) -> MountCommand:
+    """Return the command that mounts a device by these options alone."""
+    words = f"-o {quote(','.join(options))} {quote(device)} {quote(mount_point)}"
+    text = f"mount -t {quote(fstype)} {words}"
+    return MountCommand(text, fstype, options, device, mount_point)
 
 
 def mount_table(where: str, column: str) -> str:
@@ -113,6 +225,28 @@ def mount_table(where: str, column: str) -> str:
     `where` is quoted. Without `-f -d backward` it prints the mounts that are hidden as well.
     """
     return f"findmnt -nfd backward -o {column} -M {where}"
+
+
+LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
+"""Negative options that have a separate bit, which every kernel's option listing shows."""
+
+
+def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[Command]:
+    """Yield the commands that fail while a token, by option name, is not in force.
+
+    Before 4.17 the option listing shows only the bits that are set. A state that is a cleared bit
+    is therefore verified by the absence of its opposite, on every kernel.
+    """
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    for name, written in tokens.items():
+        token, spec = canonical(written), spec_named(name)
+        opposite = spec.opposite(token)
+        if opposite and (
+            opposite in LISTED_WHEN_SET or (token == spec.off and token not in LISTED_WHEN_SET)
+        ):
+            yield plain(f"grep -q . {path} && ! grep -qx {opposite} {path}")
+        else:
+            yield plain(f"grep -qx {quote(token)} {path}")
 
 
 def _format(name: bytes) -> str:
@@ -177,10 +311,6 @@ def images(fs: Filesystem) -> list[BlockDevice]:
     return [stack.image] if stack and stack.image else []
 
 
-LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
-"""Options of an overlay that name directories; lowerdir names several, with colons."""
-
-
 def with_users(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy with sentences on the users of the filesystem and its quotas, if it unmounts.
 
@@ -189,95 +319,8 @@ def with_users(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
     if not unmounts or not fs.alive or "/" in fs.mount_points:
         return remedy
-    return remedy._replace(summary=f"{remedy.summary}{users_sentence(fs, host)}{_then_quotas(fs)}")
-
-
-QUOTA_FILES = frozenset({"usrquota", "grpquota", "usrjquota", "grpjquota", "quota"})
-
-
-def _then_quotas(fs: Filesystem) -> str:
-    """Return the sentence on quotas that no mount turns on again; empty where there are none.
-
-    Those of the feature `quota` are in force from the mount on.
-    """
-    superblock = for_wording(fs.superblock, None)
-    names = {word.partition("=")[0] for mount in fs.mounts for word in mount.super_options}
-    if QUOTA_FILES.isdisjoint(names) or (superblock and "quota" in superblock.features):
-        return ""
-    return " Then turn its quotas on again (quotaon): the unmount turns them off."
-
-
-def users_sentence(fs: Filesystem, host: Host) -> str:
-    """Return the sentence that names the users of a filesystem; empty if none is known."""
-    names = few(tuple(users_of(fs, host)))
-    return f" First stop everything that uses it: {names}." if names else ""
-
-
-def users_of(fs: Filesystem, host: Host) -> Iterator[str]:
-    """Yield the names of the known users of a mounted filesystem.
-
-    An automount mounts it again as soon as anything looks at it, by the options of its own.
-    Swap files, open files and mounts in other namespaces are not among the facts of a host: the
-    script of `ext4audit fix` looks for them when it runs.
-    """
-    mounts = for_wording(host.mounts, ())
-    ours = dict.fromkeys(mount.mount_id for mount in fs.mounts)
-    around = ((each, mounts_by_id(mounts).get(each.parent_id)) for each in fs.mounts)
-    yield from dict.fromkeys(
-        f"the automount of {its.mount_point}"
-        for each, its in around
-        if its and its.fstype == "autofs" and its.mount_point == each.mount_point
-    )
-    yield from (f"the mount on {place}" for place in fs.mount_points[1:])
-    children = (child for own in ours for child in _children(mounts).get(own, ()))
-    yield from (
-        f"the mount on {each.mount_point}" for each in children if each.mount_id not in ours
-    )
-    yield from (f"the overlay on {place}" for place in _overlays(mounts).get(fs.device_number, ()))
-    yield from _loops(host).get(fs.device_number, ())
-
-
-@cached_by_identity
-def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
-    """Return the mounts that are mounted on each mount, by its id."""
-    found: dict[int, list[Mount]] = {}
-    for mount in mounts:
-        found.setdefault(mount.parent_id, []).append(mount)
-    return found
-
-
-@cached_by_identity
-def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
-    """Return where overlays with a layer on each device are mounted."""
-    found: dict[DeviceNumber, dict[str, None]] = {}
-    for mount in mounts:
-        if mount.fstype == "overlay":
-            for below in filter(None, (mount_of(mounts, path) for path in _layers(mount))):
-                found.setdefault(below.device_number, {})[mount.mount_point] = None
-    return {number: list(places) for number, places in found.items()}
-
-
-def _layers(overlay: Mount) -> Iterator[str]:
-    """Yield the directories that an overlay is made of."""
-    for option in overlay.super_options:
-        name, _, value = option.partition("=")
-        if name in LAYERS:
-            yield from value.split(":")
-
-
-@cached_by_identity
-def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
-    """Return the loop devices below filesystems, by the device that holds their backing file."""
-    found: dict[DeviceNumber, dict[str, None]] = {}
-    for fs in (*host.filesystems, *host.lower, *for_wording(host.unmounted, ())):
-        stack = for_wording(fs.stack, None)
-        for device in stack.walk() if stack else ():
-            loop = device.loop
-            number = for_wording(loop.backing_device_number, None) if loop else None
-            if loop and number:
-                name = f"the loop device {device.name} (image {loop.backing_file})"
-                found.setdefault(number, {})[name] = None
-    return {number: list(names) for number, names in found.items()}
+    sentences: Callable[[Filesystem, Host], str] = lazily("remedies.unmounting", "first_and_then")
+    return remedy._replace(summary=f"{remedy.summary}{sentences(fs, host)}")
 
 
 VOLUMES = ("/var/lib/kubelet/pods", "/var/lib/kubelet/plugins", "/var/lib/nomad")
@@ -314,7 +357,13 @@ def _generators(entries: tuple[FstabEntry, ...]) -> Mapping[int, str]:
     return {line.line_number: line.generator for line in lines if line.generator}
 
 
-_ON_DEVICES = r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b"
+def with_features(found: tuple[Remedy, ...], fs: Filesystem) -> tuple[Remedy, ...]:
+    """Return remedies as `obstacles` adapts them to features, which few filesystems have."""
+    superblock = for_wording(fs.superblock, None)
+    if superblock is None or superblock.features.isdisjoint({"bigalloc", "mmp"}):
+        return found
+    adapted: Callable[[Remedy, Filesystem], Remedy] = lazily("remedies.obstacles", "adapted")
+    return tuple(adapted(each, fs) for each in found)
 
 
 def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
@@ -322,7 +371,7 @@ def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
     primary = fs.primary
     if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
         return remedy
-    if not any(re.search(_ON_DEVICES, step.command) for step in remedy.steps):
+    if all(E2FSPROGS.isdisjoint(each.programs.command) for each in remedy.steps):
         return remedy
     note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
     return remedy._replace(summary=f"{remedy.summary} {note}")
@@ -337,60 +386,3 @@ def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
         "another way to the same storage, they would damage it."
     )
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
-
-
-_NOT_ON_BIGALLOC = r"\btune2fs (?:-f )?-O \^has_journal\b|sys/fs/ext4/.* && resize2fs\b"
-
-CORRECTLY = "correctly with the feature bigalloc."
-
-
-def with_bigalloc(remedy: Remedy, fs: Filesystem) -> Remedy:
-    """Return a remedy without commands that e2fsprogs cannot run on clusters (seen with 1.47.0).
-
-    Where tune2fs removes a journal, wrong counts of free blocks are left; resize2fs refuses a
-    filesystem that is not mounted as not fully tested. A rollback that would do so is left out.
-    """
-    superblock = for_wording(fs.superblock, None)
-    if superblock is None or "bigalloc" not in superblock.features:
-        return remedy
-    if any(re.search(_NOT_ON_BIGALLOC, each.command) for each in remedy.steps):
-        note = f"No commands: e2fsprogs 1.47.0 does not do this {CORRECTLY}"
-        return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
-    if any(re.search(_NOT_ON_BIGALLOC, each.rollback) for each in remedy.steps):
-        note = f"There is no rollback: e2fsprogs 1.47.0 does not take this back {CORRECTLY}"
-        steps = tuple(each._replace(undo="", undo_by_unmount="") for each in remedy.steps)
-        return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
-    return remedy
-
-
-_WRITES = re.compile(r"\btune2fs (?=-[^lf])")
-MMP_NOTE = " tune2fs -f: because of the feature mmp it takes a mounted filesystem for a used one."
-
-
-def with_mmp(remedy: Remedy, fs: Filesystem) -> Remedy:
-    """Return a remedy whose tune2fs writes to a mounted filesystem with the feature mmp.
-
-    tune2fs refuses it without -f (1.42 to 1.47), which leaves the check of another host's mount
-    out as well: the commands that need it test that the filesystem is mounted here.
-    """
-    superblock = for_wording(fs.superblock, None)
-    if not fs.alive or superblock is None or "mmp" not in superblock.features:
-        return remedy
-    held = f"test -e {quote(f'/sys/fs/ext4/{fs.name}')} && tune2fs -f "
-    steps, mounted = [], True
-    for step in remedy.steps:
-        mounted = isinstance(step.change, NewMount) or (
-            mounted and not isinstance(step.change, Unmount)
-        )
-        command, undo = (
-            _WRITES.sub(held, each) if mounted and not re.search(_UNMOUNTED, each) else each
-            for each in (step.command, step.undo)
-        )
-        steps.append(step._replace(command=command, undo=undo))
-    if tuple(steps) == remedy.steps:
-        return remedy
-    return remedy._replace(steps=tuple(steps), summary=f"{remedy.summary}{MMP_NOTE}")
-
-
-_UNMOUNTED = r"test ! -e /sys/fs/ext4/"
-"""What commands begin with that write to an unmounted filesystem."""

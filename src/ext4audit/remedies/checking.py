@@ -10,7 +10,7 @@ from ext4audit.facts.mount import Mount
 from ext4audit.facts.superblock import ERROR_MARK
 from ext4audit.finding import Disruption, Remedy, Step
 from ext4audit.layout import usual_backups
-from ext4audit.remedies import quote
+from ext4audit.remedies import TUNE2FS, Command, plain, quote
 from ext4audit.remedies.remount import by_hand, checked, preened, unmounted_steps
 
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
@@ -27,7 +27,7 @@ def preen(fs: Filesystem) -> tuple[Step, ...]:
     device = quote(fs.device)
     clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
     replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
-    return unmounted_steps(fs, (preened(fs),), (f"{clean} && {replayed}",))
+    return unmounted_steps(fs, (preened(fs),), (Command(f"{clean} && {replayed}", TUNE2FS),))
 
 
 def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
@@ -45,7 +45,7 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         )
     before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
     writes = _writes_a_file(fs) if try_write else ()
-    no_errors = f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+    no_errors = plain(f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}")
     verify = (no_errors, *_no_mark_left(fs), *writes)
     steps = unmounted_steps(before, (checked(fs),), verify)
     return Remedy(
@@ -86,15 +86,16 @@ def without_error_state(mount: Mount) -> Mount:
     return mount._replace(super_options=tuple(options))
 
 
-def _no_mark_left(fs: Filesystem) -> Iterator[str]:
+def _no_mark_left(fs: Filesystem) -> Iterator[Command]:
     """Yield a check that the superblock's error mark is gone, if it was set."""
     if isinstance(fs.superblock, Known) and fs.superblock.value.is_marked:
         line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
-        yield f"{line} | grep -qv '{ERROR_MARK}'"
+        yield Command(f"{line} | grep -qv '{ERROR_MARK}'", TUNE2FS)
 
 
-def _writes_a_file(fs: Filesystem) -> Iterator[str]:
+def _writes_a_file(fs: Filesystem) -> Iterator[Command]:
     """Yield a command that creates, syncs and removes a file, unless a mount is read-only."""
     where = quote(fs.mount_points[0]) if fs.mount_points else None
     if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
-        yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
+        write = f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
+        yield Command(write, ("mktemp",))

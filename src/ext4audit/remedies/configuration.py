@@ -22,8 +22,8 @@ from typing import NamedTuple
 from ext4audit.facts.host import Memory
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import recognize
-from ext4audit.finding import LineEdit, NewFile, Phase, Setting, Step
-from ext4audit.remedies import in_phase, quote, verified
+from ext4audit.finding import Assignment, LineEdit, NewFile, Phase, Setting, Step
+from ext4audit.remedies import Command, done_of, in_phase, plain, quote, step, verified
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
@@ -56,7 +56,10 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
     They verify that `spec` resolves to the same device as the previous one of the line.
     """
     edit = edit_spec(line, spec)
-    return verified(edit, f'test "$(findfs {spec})" -ef {line.spec}') if edit else ()
+    if edit is None:
+        return ()
+    same = Command(f'test "$(findfs {spec})" -ef {line.spec}', ("findfs",))
+    return verified(edit._replace(devices=(line.spec,)), same)
 
 
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
@@ -113,13 +116,12 @@ def _step(edit: LineEdit) -> Step | None:
     if None in (apply, undo, wanted):
         return None
     found = f"LC_ALL=C grep -qxF -e {wanted}"
-    return Step(
+    done = f"sed -n {edit.line_number}p {FSTAB} | {found}"
+    return step(
         Phase.PERSISTENT,
-        f"sed -i{BACKUP}-{edit.line_number} {apply} {FSTAB}",
-        undo=f"sed -i {undo} {FSTAB}",
-        done=f"sed -n {edit.line_number}p {FSTAB} | {found}"
-        if edit.is_numbered
-        else f"{found} {FSTAB}",
+        plain(f"sed -i{BACKUP}-{edit.line_number} {apply} {FSTAB}"),
+        undo=plain(f"sed -i {undo} {FSTAB}"),
+        done=plain(done if edit.is_numbered else f"{found} {FSTAB}"),
         change=edit,
     )
 
@@ -132,15 +134,15 @@ def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
     """
     found: list[Step] = []
     places: dict[int, int] = {}
-    for step in steps:
-        edit, place = step.change, len(found)
+    for each in steps:
+        edit, place = each.change, len(found)
         if isinstance(edit, LineEdit):
             place = places.setdefault(edit.line_number, place)
-        combined = _merged_edit(found[place], step) if place < len(found) else None
+        combined = _merged_edit(found[place], each) if place < len(found) else None
         if combined:
             found[place] = combined
         else:
-            found.append(step)
+            found.append(each)
     return tuple(found)
 
 
@@ -287,21 +289,26 @@ def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
         *_restored("vm.dirty_background", *background),
         *_restored("vm.dirty", memory.dirty_bytes, memory.dirty_ratio_percent),
     )
-    check = f"sysctl -n vm.dirty_bytes | grep -qx {limit_bytes}"
-    undo = f"sysctl -w {' '.join(before)}"
+    check = _by_sysctl(f"-n vm.dirty_bytes | grep -qx {limit_bytes}")
+    undo = _by_sysctl(f"-w {' '.join(before)}")
     # If two assignments restore a limit, the second one is the audited value.
     present = dict(each.split("=") for each in before)
     audited = Setting(" && ".join(f"sysctl -n {k} | grep -qx {v}" for k, v in present.items()))
+    now = step(Phase.IMMEDIATE, _by_sysctl(f"-w {assignments}"), undo, check, change=audited)
     return (
-        Step(Phase.IMMEDIATE, f"sysctl -w {assignments}", undo, check, audited),
-        Step(
+        now._replace(sets=tuple(Assignment("", key, str(n)) for key, n in settings.items())),
+        step(
             Phase.PERSISTENT,
-            f"printf '{lines}' > {SYSCTL_FILE}",
-            f"rm -f {SYSCTL_FILE}",
+            plain(f"printf '{lines}' > {SYSCTL_FILE}"),
+            plain(f"rm -f {SYSCTL_FILE}"),
             change=NewFile(SYSCTL_FILE, "".join(f"{k} = {v}\n" for k, v in settings.items())),
         ),
-        Step(Phase.VERIFY, check),
+        step(Phase.VERIFY, check),
     )
+
+
+def _by_sysctl(words: str) -> Command:
+    return Command(f"sysctl {words}", ("sysctl",))
 
 
 def _restored(name: str, size_bytes: int, ratio_percent: int) -> tuple[str, ...]:
@@ -330,21 +337,22 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
         now.append(_set_now(attribute, 0, latency, f"grep -qx 0 {attribute}"))
         keys = f'KERNEL=="{name}", ATTR{{queue/wbt_lat_usec}}="0"'
         at_boot.append(_set_at_boot(f"wbt-{name}", keys))
-    return (*now, *at_boot, *in_phase(Phase.VERIFY, (step.done for step in now)))
+    return (*now, *at_boot, *in_phase(Phase.VERIFY, map(done_of, now)))
 
 
 def _set_now(attribute: str, value: int, present: int, check: str) -> Step:
     """Return the step that writes a value to a file in /sys whose current value is `present`."""
-    change, undo = (f"echo {each} > {attribute}" for each in (value, present))
-    return Step(Phase.IMMEDIATE, change, undo, check, Setting(f"grep -qx {present} {attribute}"))
+    change, undo = (plain(f"echo {each} > {attribute}") for each in (value, present))
+    audited = Setting(f"grep -qx {present} {attribute}")
+    return step(Phase.IMMEDIATE, change, undo, plain(check), change=audited)
 
 
 def _set_at_boot(name: str, keys: str) -> Step:
     """Return the step that writes a udev rule for block devices, applied at every boot."""
     udev_rule = f'ACTION=="add|change", SUBSYSTEM=="block", {keys}'
     path = f"/etc/udev/rules.d/60-ext4audit-{name}.rules"
-    write = f"echo '{udev_rule}' > {path}"
-    return Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n"))
+    write, remove = plain(f"echo '{udev_rule}' > {path}"), plain(f"rm -f {path}")
+    return step(Phase.PERSISTENT, write, remove, change=NewFile(path, f"{udev_rule}\n"))
 
 
 LONGEST_TIMEOUT = 4294967295
@@ -371,5 +379,5 @@ def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) 
     return (
         _set_now(attribute, LONGEST_TIMEOUT, present_msec, check),
         _set_at_boot(f"timeout-{model.lower().replace(' ', '-')}", keys),
-        Step(Phase.VERIFY, check),
+        step(Phase.VERIFY, plain(check)),
     )

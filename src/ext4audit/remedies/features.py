@@ -11,7 +11,24 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import mount_table, quote, verified
+from ext4audit.remedies import (
+    DUMPE2FS,
+    E2FSCK,
+    FINDMNT,
+    NOTHING,
+    TUNE2FS,
+    Command,
+    Work,
+    containing,
+    joined,
+    mount_table,
+    plain,
+    quote,
+    resized,
+    step,
+    tuned,
+    verified,
+)
 from ext4audit.remedies.remount import (
     by_hand,
     checked,
@@ -65,17 +82,23 @@ def free_bytes(fs: Filesystem) -> int | None:
 
 def _replacement(fs: Filesystem, new_mib: int, old_mib: int) -> tuple[Step, ...]:
     found = f"awk '{SIZE_IN_MIB} END {{ exit !(n >= {new_mib}) }}'"
-    verify = f"dumpe2fs -h {quote(fs.device)} 2>/dev/null | {found}"
+    verify = Command(f"dumpe2fs -h {quote(fs.device)} 2>/dev/null | {found}", DUMPE2FS)
     # What dumpe2fs calls the size holds the area of fast commits too, whose own is not known.
     exact = "fast_commit" not in need(fs.superblock).features
     undo = (_replace(fs, old_mib, new_mib),) if exact else ()
     return unmounted_steps(fs, (checked(fs), _replace(fs, new_mib, old_mib)), (verify,), undo)
 
 
-def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> str:
+def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> Work:
     device = quote(fs.device)
     make = f"{{ tune2fs -J size={new_mib} {device} || tune2fs -J size={old_mib} {device}; }}"
-    return f"tune2fs -O ^has_journal {device} && {make}"
+    return Work(joined(_without_journal(fs), Command(make, TUNE2FS)))
+
+
+def _without_journal(fs: Filesystem) -> Command:
+    """Return the command that removes the journal, which leaves wrong counts with bigalloc."""
+    text = f"tune2fs -O ^has_journal {quote(fs.device)}"
+    return Command(text, TUNE2FS, not_on_bigalloc=True)
 
 
 def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
@@ -84,14 +107,16 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
     There is no rollback where the superblock does not name the journal's UUID.
     """
     device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
-    clear, outside = f"tune2fs -O ^has_journal {device}", f"tune2fs -J device=UUID={uuid} {device}"
-    back, make = f"{clear} && {outside}", f"tune2fs -O has_journal {device}"
+    clear, make = _without_journal(fs), f"tune2fs -O has_journal {device}"
+    outside = f"tune2fs -J device=UUID={uuid} {device}"
     # Where the new journal does not fit, the old one comes back.
     new = f"{{ {make} || {outside}; }}" if superblock.journal_uuid else make
+    inside = f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'"
+    back = Work(joined(clear, Command(outside, TUNE2FS)))
     return unmounted_steps(
         fs,
-        (checked(fs), f"{clear} && {new}"),
-        (f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",),
+        (checked(fs), Work(joined(clear, Command(new, TUNE2FS)))),
+        (Command(inside, TUNE2FS),),
         (back,) if superblock.journal_uuid else (),
     )
 
@@ -102,7 +127,7 @@ def add_journal(fs: Filesystem) -> tuple[Step, ...]:
         fs,
         (checked(fs), _set(fs, "has_journal")),
         (_has(fs, "has_journal"),),
-        (_set(fs, "^has_journal"),),
+        (Work(_without_journal(fs)),),
     )
 
 
@@ -112,31 +137,32 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     The rollback needs an unmount; empty where it would not be known.
     """
     # tune2fs clears it only behind a check that is younger than the last mount (1.47.0).
-    undo = checked(fs), f"{_set(fs, '^dir_index')} && {checked(fs)}"
+    undo = checked(fs), Work(joined(_set(fs, "^dir_index").command, checked(fs).command))
     taken_back = unmounted_steps(fs, undo, ())
     if not taken_back:
         return ()
-    back = " && ".join(step.command for step in taken_back)
-    step = Step(Phase.PERSISTENT, _set(fs, "dir_index"), "", _has(fs, "dir_index"))
-    return verified(step._replace(undo_by_unmount=back))
+    back = joined(*(Command(s.command, s.programs.command, mounts=s.mounts) for s in taken_back))
+    make = tuned(fs, "{tune2fs} -O dir_index {device}")
+    done = _has(fs, "dir_index")
+    return verified(step(Phase.PERSISTENT, make, NOTHING, done, by_unmount=back))
 
 
 def index_directories(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that set dir_index and index all directories, unmounted."""
     return unmounted_steps(
         fs,
-        (f"{_set(fs, 'dir_index')} && {_rebuilt(fs)}",),
+        (Work(joined(_set(fs, "dir_index").command, _rebuilt(fs))),),
         (_has(fs, "dir_index"),),
         verify_is_complete=False,
     )
 
 
-def _rebuilt(fs: Filesystem) -> str:
+def _rebuilt(fs: Filesystem) -> Command:
     """Return the command that checks a filesystem and rebuilds its directories.
 
     It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
     """
-    return f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}"
+    return Command(f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}", E2FSCK)
 
 
 def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
@@ -153,13 +179,14 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
         f"dumpe2fs {device} 2>/dev/null | awk '/^Group / {{ n++; left += !/ITABLE_ZEROED/ }} END "
     )
     some_left, done = (
-        f"{groups}{{ exit !({condition}) }}'"
+        Command(f"{groups}{{ exit !({condition}) }}'", DUMPE2FS)
         for condition in (f"left > {most_left}", f"n && left <= {most_left}")
     )
-    fast = f"grep -qx init_itable=0 {quote(f'/proc/fs/ext4/{fs.name}/options')}"
+    fast = plain(f"grep -qx init_itable=0 {quote(f'/proc/fs/ext4/{fs.name}/options')}")
+    wait = containing(f"while {some_left.text}; do sleep 2; done", some_left)
     return (
         remount_step(mount, ("init_itable=0",), (), (fast,)),
-        *verified(Step(Phase.IMMEDIATE, f"while {some_left}; do sleep 2; done", done=done)),
+        *verified(step(Phase.IMMEDIATE, wait, done=done)),
     )
 
 
@@ -230,7 +257,7 @@ def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, 
     also = "" if "uninit_bg" in superblock.features else ",^uninit_bg"
     return unmounted_steps(
         fs,
-        (checked(fs), f"{_set(fs, 'metadata_csum')} && {_rebuilt(fs)}"),
+        (checked(fs), Work(joined(_set(fs, "metadata_csum").command, _rebuilt(fs)))),
         (_has(fs, "metadata_csum"),),
         (checked(fs), _set(fs, f"^metadata_csum{also}")),
     )
@@ -247,9 +274,9 @@ def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
     device = quote(fs.device)
     return unmounted_steps(
         fs,
-        (checked(fs), f"resize2fs -b {device}"),
+        (checked(fs), resized(f"-b {device}")),
         (_has(fs, "64bit"),),
-        (checked(fs), f"resize2fs -s {device}"),
+        (checked(fs), resized(f"-s {device}")),
     )
 
 
@@ -262,7 +289,7 @@ def convert_to_ext4(
     where one of them cannot be edited.
     """
     edits = [remedies.configuration.edit_type(line, "ext4") for line in lines]
-    work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
+    work = Work(joined(_set(fs, ",".join(features)).command, checked(fs).command))
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
     mounted = fs._replace(mounts=mounts)
     steps = unmounted_steps(mounted, (work,), tuple(_is_ext4(fs)), verify_is_complete=False)
@@ -271,26 +298,27 @@ def convert_to_ext4(
     return (*(edit._replace(undo="") for edit in edits if edit), *steps)
 
 
-def _is_ext4(fs: Filesystem) -> Iterator[str]:
+def _is_ext4(fs: Filesystem) -> Iterator[Command]:
     """Yield the commands that fail where extents are not set or a mount is not of ext4."""
     yield _has(fs, "extent")
     for mount in fs.mounts:
-        yield f"{mount_table(quote(mount.mount_point) or '', 'FSTYPE')} | grep -qx ext4"
+        fstype = mount_table(quote(mount.mount_point) or "", "FSTYPE")
+        yield Command(f"{fstype} | grep -qx ext4", FINDMNT)
 
 
-def _set(fs: Filesystem, features: str) -> str:
+def _set(fs: Filesystem, features: str) -> Work:
     """Return the command that sets the comma-separated features; ^ before a name clears it."""
-    return f"tune2fs -O {features} {quote(fs.device)}"
+    return Work(Command(f"tune2fs -O {features} {quote(fs.device)}", TUNE2FS))
 
 
-def _has(fs: Filesystem, feature: str) -> str:
+def _has(fs: Filesystem, feature: str) -> Command:
     """Return the command that fails where the superblock does not list the feature."""
-    return f"{_feature_line(fs)} | grep -qw {feature}"
+    return Command(f"{_feature_line(fs)} | grep -qw {feature}", TUNE2FS)
 
 
-def _lacks(fs: Filesystem, feature: str) -> str:
+def _lacks(fs: Filesystem, feature: str) -> Command:
     """Return the command that fails where the superblock lists the feature, or was not read."""
-    return f"{_feature_line(fs)} | grep -qvw {feature}"
+    return Command(f"{_feature_line(fs)} | grep -qvw {feature}", TUNE2FS)
 
 
 def _feature_line(fs: Filesystem) -> str:
@@ -310,8 +338,7 @@ def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
     device = quote(fs.device)
     if where is None or device is None or any(each.root != "/" for each in fs.mounts):
         return ()
-    touch = f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
-    return (
-        Step(Phase.PERSISTENT, f"{touch} && tune2fs -O has_journal {device}"),
-        Step(Phase.VERIFY, _has(fs, "has_journal")),
-    )
+    touch = 'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
+    make = tuned(fs, f"{touch} && {{tune2fs}} -O has_journal {{device}}", where=where)
+    make = make._replace(programs=("mktemp", *make.programs))
+    return step(Phase.PERSISTENT, make), step(Phase.VERIFY, _has(fs, "has_journal"))

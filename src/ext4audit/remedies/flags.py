@@ -10,13 +10,22 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS, BINDS, FstabEntry, FstabLine, Mount, flags_in_force
 from ext4audit.finding import LineEdit, Phase, Remount, Step
-from ext4audit.remedies import in_phase, mount_table, quote
+from ext4audit.remedies import (
+    FINDMNT,
+    Command,
+    in_phase,
+    joined,
+    mount_table,
+    plain,
+    quote,
+    step,
+    with_done,
+)
 from ext4audit.remedies.configuration import edit_options, merged
 from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
 from ext4audit.remedies.options import change_options
 from ext4audit.remedies.remount import (
     bind_command,
-    flag_check,
     opposites_of,
     remount_command,
     remount_step,
@@ -50,21 +59,25 @@ class FlagChange(NamedTuple):
     everywhere: bool = False
 
 
-def _by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
+def _by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[Command]) -> tuple[Step, ...]:
     """Return the steps that change flags by a remount, verified by `checks`."""
-    step = remount_step(change.before, change.apply, change.undo, checks)
+    there = remount_step(change.before, change.apply, change.undo, checks)
+    # Its undo starts from the flags that it leaves.
     back = remount_command(change.after, change.undo)
-    return (*_edits(fs, change), step._replace(undo=back), *in_phase(Phase.VERIFY, checks))
+    programs = there.programs._replace(undo=back.programs)
+    there = there._replace(undo=back.text, programs=programs)
+    return (*_edits(fs, change), there, *in_phase(Phase.VERIFY, checks))
 
 
-def _by_new_mount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
+def _by_new_mount(
+    fs: Filesystem, change: FlagChange, checks: Sequence[Command]
+) -> tuple[Step, ...]:
     """Return the steps that change flags by an unmount and a mount."""
     unmount, again = mount_anew(fs, change.before, (), (), (), after=change.after)
-    done = " && ".join(checks)
     return (
         *_edits(fs, change),
         unmount,
-        again._replace(done=done),
+        with_done(again, *checks),
         *in_phase(Phase.VERIFY, checks),
     )
 
@@ -110,9 +123,9 @@ def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> 
         return ()
     add = (wanted,) if wanted == "noatime" else ()
     changes = (_atime_change(mount, wanted)._replace(add=add) for mount in strict)
-    steps = [step for change in changes for step in _atime_steps(fs, change)]
+    steps = [each for change in changes for each in _atime_steps(fs, change)]
     order = Phase.PERSISTENT, Phase.IMMEDIATE, Phase.VERIFY
-    return tuple(sorted(steps, key=lambda step: order.index(step.phase)))
+    return tuple(sorted(steps, key=lambda each: order.index(each.phase)))
 
 
 SYNCHRONOUS = "sync", "dirsync"
@@ -136,7 +149,8 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
         everywhere=True,
     )
     shown = mount_table(quote(mount.mount_point) or "", "FS-OPTIONS")
-    checks = (f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'",)
+    check = f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'"
+    checks = (Command(check, FINDMNT),)
     return _by_new_mount(fs, change, checks) if dirsync else _by_remount(fs, change, checks)
 
 
@@ -151,8 +165,8 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     checks = [flag_check(where, flag) for flag in flags]
     change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
     apply, undo = bind_command(mount, flags), bind_command(mount, ())
-    step = Step(Phase.IMMEDIATE, apply, undo, " && ".join(checks), change)
-    return (step, *in_phase(Phase.VERIFY, checks))
+    there = step(Phase.IMMEDIATE, apply, undo, joined(*checks), change=change)
+    return (there, *in_phase(Phase.VERIFY, checks))
 
 
 def remount_by_fstab(
@@ -167,7 +181,7 @@ def remount_by_fstab(
     if where is None:
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"grep -qx {quote(intended)} {listed}" for intended, _ in changed]
+    checks = [plain(f"grep -qx {quote(intended)} {listed}") for intended, _ in changed]
     checks += [flag_check(where, flag) for flag in flags]
     after = [*flags, *(typed(token) for token, _ in changed)]
     before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
@@ -211,7 +225,7 @@ def set_flags_and_options(
         if not options:
             return ()
         steps += options
-    return tuple(sorted(merged(steps), key=lambda step: step.phase is Phase.VERIFY))
+    return tuple(sorted(merged(steps), key=lambda each: each.phase is Phase.VERIFY))
 
 
 def _without(fs: Filesystem, flag: str, places: Collection[str] | None) -> list[Mount]:
@@ -251,10 +265,22 @@ def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
 
 def _edited(line: FstabLine, change: FlagChange) -> FstabLine:
     """Return the line after its edit."""
-    step = edit_options(line, change.drop, change.add)
-    if step is None or not isinstance(step.change, LineEdit):
+    edit = edit_options(line, change.drop, change.add)
+    if edit is None or not isinstance(edit.change, LineEdit):
         return line
     kept = [option for option in line.options if option not in change.drop]
     options = (*kept, *(option for option in change.add if option not in kept))
     raw = ",".join(options) or "defaults"
-    return line._replace(options=options, raw_options=raw, text=step.change.after)
+    return line._replace(options=options, raw_options=raw, text=edit.change.after)
+
+
+def flag_check(where: str, flag: str) -> Command:
+    """Return the command that fails if a mount does not have a flag.
+
+    The mount table shows strictatime as the absence of relatime and noatime.
+    """
+    options = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
+    check = f"{options} | grep -qx {flag}"
+    if flag == "strictatime":
+        check = f"{options} | grep -q . && ! {options} | grep -qxE 'relatime|noatime'"
+    return Command(check, FINDMNT)

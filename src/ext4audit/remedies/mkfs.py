@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.facts import MIB
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes, Superblock, sizes_of
-from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import advised, backup_superblocks, density_of, described
@@ -19,7 +19,7 @@ from ext4audit.layout.mkfs_parameters import (
     largest_journal_blocks,
     sizes_before_growth,
 )
-from ext4audit.remedies import quote
+from ext4audit.remedies import DUMPE2FS, Command, quote, step
 
 CHOSEN_FEATURES = frozenset(
     "bigalloc casefold ea_inode encrypt fast_commit inline_data large_dir meta_bg mmp project "
@@ -49,7 +49,9 @@ def even_out_bitmaps(
     advice = advice_for(layout, sizes)
     if advice and not _is_as_advised(layout, superblock, advice):
         command = mkfs_line(device, layout, superblock)
-        yield _recreate(device, command, _blocks_per_group(layout, advice))
+        journal = ("blkid", "mke2fs") if superblock.external_journal else ()
+        made = Command(command or "", (*journal, "mkfs.ext4"))
+        yield _recreate(device, made, _blocks_per_group(layout, advice))
     yield from _grow(layout, geometry, sizes)
 
 
@@ -107,19 +109,19 @@ def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
     return advice.blocks_per_group_option * layout.cluster_blocks
 
 
-def _recreate(device: str, command: str | None, blocks_per_group: int) -> Remedy:
-    """Return the remedy that runs a command of `mkfs_line`; without one it has no steps."""
+def _recreate(device: str, command: Command, blocks_per_group: int) -> Remedy:
+    """Return the remedy that runs a command of `mkfs_line`; without a text it has no steps."""
     verify = f"dumpe2fs -h {quote(device)} 2>/dev/null"
     pattern = f"^Blocks per group: +{blocks_per_group}$"
     steps = (
-        Step(Phase.PERSISTENT, command or ""),
-        Step(Phase.VERIFY, f"{verify} | grep -Eq '{pattern}'"),
+        step(Phase.PERSISTENT, command),
+        step(Phase.VERIFY, Command(f"{verify} | grep -Eq '{pattern}'", DUMPE2FS)),
     )
     return Remedy(
         summary="Back up, unmount, recreate with block groups that fit the stripe, restore: "
         f"mkfs DESTROYS all data on {device}.",
         disruption=Disruption.RECREATE,
-        steps=steps if command else (),
+        steps=steps if command.text else (),
         destructive=True,
         trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
         "With very many inodes mke2fs silently lowers the group size, so verify it. The "

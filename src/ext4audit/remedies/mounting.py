@@ -13,12 +13,26 @@ from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, NewMount, Phase, Step
-from ext4audit.remedies import in_phase, mount_table, quote, verified
+from ext4audit.remedies import (
+    E2FSCK,
+    FINDMNT,
+    MOUNTING,
+    NOTHING,
+    UNMOUNTING,
+    Command,
+    in_force,
+    in_phase,
+    joined,
+    mount_table,
+    quote,
+    step,
+    verified,
+    with_done,
+)
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
     change_options,
     fstab_edits,
-    in_force,
     is_default,
     mounting_lines,
     offline_string,
@@ -66,7 +80,7 @@ def change_by_new_mount(
     mount = single_mount(fs)
     if mount is None:
         steps = change_options(fs, wanted, remount=False)
-        return steps if any(step.phase is Phase.PERSISTENT for step in steps) else ()
+        return steps if any(each.phase is Phase.PERSISTENT for each in steps) else ()
     if None in (quote(mount.mount_point), quote(fs.device)):
         return ()
     change = superblock_change(fs, wanted)
@@ -74,10 +88,11 @@ def change_by_new_mount(
     new = [typed(token) for name, token in wanted.items() if name not in stored]
     checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
     unmount, again = mount_anew(fs, mount, new, [*_tokens_now(fs, wanted)], _names(fs, wanted))
-    writable = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
+    getro = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
+    writable = Command(getro, ("blockdev",))
     before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
     # This fails if another namespace has it mounted or if it is damaged.
-    undamaged = f"{is_free(fs)} && e2fsck -fn {quote(fs.device)}"
+    undamaged = joined(is_free(fs), Command(f"e2fsck -fn {quote(fs.device)}", E2FSCK))
     inspection = in_phase(Phase.IMMEDIATE, (undamaged,) if inspect else ())
     return (
         *fstab_edits(fs, wanted),
@@ -87,7 +102,7 @@ def change_by_new_mount(
             *inspection,
             *superblock_steps(fs, change),
             *offline_string(fs, change),
-            again._replace(done=" && ".join(checks)),
+            with_done(again, *checks),
         ),
         *in_phase(Phase.VERIFY, checks),
     )
@@ -95,9 +110,9 @@ def change_by_new_mount(
 
 def _in_one_phase(*steps: Step) -> Iterator[Step]:
     """Yield the steps in one phase, whose commands form one list that stops at a failure."""
-    phases = {step.phase for step in steps}
+    phases = {each.phase for each in steps}
     phase = Phase.PERSISTENT if Phase.PERSISTENT in phases else Phase.IMMEDIATE
-    yield from (step._replace(phase=phase) for step in steps)
+    yield from (each._replace(phase=phase) for each in steps)
 
 
 def mount_anew(
@@ -164,13 +179,13 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     if where is None or real is None:
         return ()
     new = NewMount(entry.place)
-    check = f"mountpoint -d {where} | grep -qx {device_number}"
+    check = Command(f"mountpoint -d {where} | grep -qx {device_number}", ("mountpoint",))
     makes = {option.partition("=")[0].lower() for option in entry.line.options} & {MAKES_DIRECTORY}
     listing = f"{{ test ! -e {where} || ls -A {where}; }}" if makes else f"ls -A {where}"
-    return (
-        Step(Phase.IMMEDIATE, f"{listing} && ! mountpoint -q {where}"),
-        *verified(Step(Phase.IMMEDIATE, f"mount {where}", "", check, new, f"umount {real}")),
-    )
+    first = Command(f"{listing} && ! mountpoint -q {where}", ("ls", "mountpoint"))
+    make, end = Command(f"mount {where}", MOUNTING), Command(f"umount {real}", UNMOUNTING)
+    there = step(Phase.IMMEDIATE, make, NOTHING, check, change=new, by_unmount=end)
+    return (step(Phase.IMMEDIATE, first), *verified(there))
 
 
 def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
@@ -188,7 +203,7 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     if not change.held:
         return ()
     table = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
-    shown = (f"{table} | grep -qx {quote(token)}" for token in tokens.values())
+    shown = (Command(f"{table} | grep -qx {quote(each)}", FINDMNT) for each in tokens.values())
     checks = [*shown, verify_command(fs, change)]
     new = [typed(token) for token in tokens.values()]
     unmount, again = mount_anew(fs, mount, new, (), tokens)
@@ -198,7 +213,7 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
             unmount,
             *superblock_steps(fs, change),
             *offline_string(fs, change),
-            again._replace(done=" && ".join(checks)),
+            with_done(again, *checks),
         ),
         *in_phase(Phase.VERIFY, checks),
     )

@@ -11,8 +11,31 @@ from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import BINDS, FstabLine, Mount, Provenance
 from ext4audit.facts.options import canonical, recognize, spec_named
-from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
-from ext4audit.remedies import in_phase, is_writable, mounted_by, quote, verified
+from ext4audit.finding import (
+    MOUNT_STRING,
+    Assignment,
+    Disruption,
+    Phase,
+    Setting,
+    Step,
+    Unmount,
+)
+from ext4audit.remedies import (
+    NOTHING,
+    TUNE2FS,
+    UNMOUNTING,
+    Command,
+    containing,
+    in_force,
+    in_phase,
+    is_writable,
+    joined,
+    mounted_by,
+    quote,
+    step,
+    tuned,
+    verified,
+)
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
     is_free,
@@ -63,10 +86,10 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     device = quote(fs.device)
     if device is None or not change.held or not is_writable(fs):
         return ()
-    steps = [*replay_first(fs), *_bit_steps(device, change)]
+    steps = [*replay_first(fs), *_bit_steps(fs, change)]
     if change.string is not None:
-        steps.append(_string_step(device, *change.string))
-    return (*steps, Step(Phase.VERIFY, verify_command(fs, change)))
+        steps.append(_string_step(fs, *change.string))
+    return (*steps, step(Phase.VERIFY, verify_command(fs, change)))
 
 
 def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
@@ -86,8 +109,8 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     bit = next(bit for bit, meaning in tokens.items() if meaning == token)
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
     check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
-    change, undo = (_set_bits(device, [each]) for each in (bit, old))
-    return verified(Step(Phase.PERSISTENT, change, undo, check))
+    change, undo = (_set_bits(fs, [each]) for each in (bit, old))
+    return verified(step(Phase.PERSISTENT, change, undo, Command(check, TUNE2FS)))
 
 
 def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
@@ -95,14 +118,13 @@ def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]
 
     They take effect at the next mount, and are allowed on a mounted filesystem.
     """
-    device = quote(fs.device) or ""
-    yield from _bit_steps(device, change)
+    yield from _bit_steps(fs, change)
     for token in change.unseen:
-        yield _unseen_step(device, token)
+        yield _unseen_step(fs, token)
 
 
 def string_steps(
-    fs: Filesystem, change: SuperblockChange, mount: Mount, again: str
+    fs: Filesystem, change: SuperblockChange, mount: Mount, again: Command
 ) -> Iterator[Step]:
     """Yield the steps that write s_mount_opts of a mounted filesystem.
 
@@ -111,82 +133,96 @@ def string_steps(
     """
     if change.string is None:
         return
-    (step,) = offline_string(fs, change)
     before, after = change.string
     if "," in after:
         there, back = unmount_and_mount(mount, again, again, Phase.PERSISTENT)
-        yield from (there, step, back)
+        yield from (there, *offline_string(fs, change), back)
         return
-    device = quote(fs.device) or ""
-    online = _string_step(device, before, after)
-    unmount = f"umount {quote(mount.mount_point)}"
+    online = _string_step(fs, before, after)
+    if "," not in before:
+        yield online
+        return
+    unmount = Command(f"umount {quote(mount.mount_point)}", UNMOUNTING)
+    restore = joined(is_free(fs), _set_string(fs, before))
     # It is mounted again even if another mount namespace still holds it.
-    offline = f"{unmount} && {{ {step.undo}; {again}; }} && {_has_string(device, before)}"
-    yield online._replace(undo="", undo_by_unmount=offline) if "," in before else online
+    work = containing(f"{{ {restore.text}; {again.text}; }}", restore, again)
+    offline = joined(unmount, work, _has_string(fs, before))
+    yield _string_step(fs, before, after, back=offline)
 
 
 def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]:
     """Return the step that writes s_mount_opts of an unmounted filesystem, if it changes."""
-    if change.string is None:
-        return ()
-    free = is_free(fs)
-    step = _string_step(quote(fs.device) or "", *change.string)
-    return (step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}"),)
+    return () if change.string is None else (_string_step(fs, *change.string, is_free(fs)),)
 
 
-def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
+def _bit_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
     if change.bits:
-        listed = f"tune2fs -l {device} | grep '^Default mount options:'"
+        listed = f"tune2fs -l {quote(fs.device)} | grep '^Default mount options:'"
         done = f"{listed} && ! {listed} | grep -qwE '{'|'.join(change.bits)}'"
-        clear = _set_bits(device, [f"^{bit}" for bit in change.bits])
-        yield Step(Phase.PERSISTENT, clear, _set_bits(device, change.bits), done)
+        clear, undo = _set_bits(fs, [f"^{bit}" for bit in change.bits]), _set_bits(fs, change.bits)
+        yield step(Phase.PERSISTENT, clear, undo, Command(done, TUNE2FS))
 
 
-def _unseen_step(device: str, token: str) -> Step:
+def _unseen_step(fs: Filesystem, token: str) -> Step:
     """Return the step that clears s_mount_opts if it contains only this token."""
+    device = quote(fs.device) or ""
     only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
     clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
     some = f"tune2fs -l {device} | grep -q '^Mount options:'"
     undo = "" if _bits_of(token) else f"{some} || tune2fs -E mount_opts={token} {device}"
     done = f"tune2fs -l {device} | grep -q UUID: && ! tune2fs -l {device} | {only}"
-    return Step(Phase.PERSISTENT, clear, undo, done)
+    # Whether it has the feature mmp, with which these would need -f, was not read either.
+    found = step(Phase.PERSISTENT, *(Command(each, TUNE2FS) for each in (clear, undo, done)))
+    return found._replace(sets=(Assignment(fs.device, MOUNT_STRING, f"not {token}"),))
 
 
-def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
+def verify_command(fs: Filesystem, change: SuperblockChange) -> Command:
     """Return the command that fails while the superblock holds an unwanted token."""
     spellings = "|".join(_spellings(token) for token in change.held)
     listing = f"tune2fs -l {quote(fs.device)}"
     lines = f"{listing} | grep -iE '^(default )?mount options:'"
-    return f"{listing} | grep -q UUID: && ! {lines} | grep -qwE '{spellings}'"
+    check = f"{listing} | grep -q UUID: && ! {lines} | grep -qwE '{spellings}'"
+    return Command(check, TUNE2FS)
 
 
-def _string_step(device: str, before: str, after: str) -> Step:
-    """Return the step that writes s_mount_opts and nothing else."""
-    new, undo = (_set_string(device, string) for string in (after, before))
-    done, audited = (_has_string(device, string) for string in (after, before))
-    return Step(Phase.PERSISTENT, new, undo, done, Setting(audited))
+def _string_step(
+    fs: Filesystem, before: str, after: str, first: Command = NOTHING, back: Command = NOTHING
+) -> Step:
+    """Return the step that writes s_mount_opts and nothing else.
+
+    `first` is tested before each command. `back`, which unmounts, replaces the undo.
+    """
+    new, undo = (_set_string(fs, string) for string in (after, before))
+    if first.text:
+        new, undo = joined(first, new), joined(first, undo)
+    done, audited = (_has_string(fs, string) for string in (after, before))
+    undo, change = NOTHING if back.text else undo, Setting(audited.text)
+    found = step(Phase.PERSISTENT, new, undo, done, change=change, by_unmount=back)
+    return found._replace(sets=(Assignment(fs.device, MOUNT_STRING, after),))
 
 
-def _has_string(device: str, string: str) -> str:
+def _has_string(fs: Filesystem, string: str) -> Command:
     """Return the command that fails unless s_mount_opts is this string."""
-    listed = f"tune2fs -l {device}"
+    listed = f"tune2fs -l {quote(fs.device)}"
+    check = f"{listed} | grep -qxE 'Mount options: +{re.escape(string)}'"
     if not string:
-        return f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
-    return f"{listed} | grep -qxE 'Mount options: +{re.escape(string)}'"
+        check = f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
+    return Command(check, TUNE2FS)
 
 
-def _set_bits(device: str | None, bits: Sequence[str]) -> str:
-    return f"tune2fs -o {','.join(bits)} {device}"
+def _set_bits(fs: Filesystem, bits: Sequence[str]) -> Command:
+    return tuned(fs, "{tune2fs} -o {bits} {device}", bits=",".join(bits))
 
 
-def _set_string(device: str | None, string: str) -> str:
+def _set_string(fs: Filesystem, string: str) -> Command:
     """Return the command that writes s_mount_opts.
 
     tune2fs 1.47.0 cannot write a list, because a comma ends its argument; debugfs can.
     """
     if "," not in string:
-        return f"tune2fs -E mount_opts={string} {device}"
-    return f"debugfs -w -R 'set_super_value mount_opts {string}' {device}"
+        return tuned(fs, "{tune2fs} -E mount_opts={string} {device}", string=string)
+    request = f"'set_super_value mount_opts {string}'"
+    return Command(f"debugfs -w -R {request} {quote(fs.device)}", ("debugfs",))
 
 
 def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -254,7 +290,7 @@ def _lasting(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> Iterato
     yield from string_steps(fs, change, mount, mount_again(fs, mount, (), wanted))
 
 
-def superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
+def superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[Command]:
     """Yield the command that fails while the superblock has an unwanted state, if it has one."""
     change = superblock_change(fs, wanted)
     if change.held:
@@ -289,10 +325,6 @@ def is_default(fs: Filesystem, name: str, token: str) -> bool:
     by_kernel = [layer.token for layer in layers if layer.provenance is Provenance.KERNEL_DEFAULT]
     defaults = {default for _, default in spec_named(name).defaults}
     return token in by_kernel or (not by_kernel and defaults == {token})
-
-
-LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
-"""Negative options that have a separate bit, which every kernel's option listing shows."""
 
 
 def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
@@ -331,16 +363,16 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
 
     If there are no steps, it is a manual remount in the namespace that has the mount.
     """
-    if any(isinstance(step.change, Unmount) for step in steps):
+    if any(isinstance(each.change, Unmount) for each in steps):
         return Disruption.UNMOUNT
-    if not steps or any(step.phase is Phase.IMMEDIATE for step in steps):
+    if not steps or any(each.phase is Phase.IMMEDIATE for each in steps):
         return Disruption.REMOUNT
     return Disruption.ONLINE
 
 
 def not_persistent(fs: Filesystem, steps: tuple[Step, ...]) -> str:
     """Return a sentence if there are steps but none is persistent, otherwise ""."""
-    if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
+    if not steps or any(each.phase is Phase.PERSISTENT for each in steps):
         return ""
     return f" It has no fstab entry: also correct {mounted_by(fs)}."
 
@@ -352,33 +384,15 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[S
     old = {name: before[name] for name in new if name in before}
     if new:
         after, back = ([typed(token) for token in each.values()] for each in (new, old))
-        step = remount_step(mount, after, back, tuple(in_force(fs, new)))
-        yield step._replace(undo_by_unmount=_back_by_unmount(fs, mount, old))
+        by_unmount = _back_by_unmount(fs, mount, old)
+        yield remount_step(mount, after, back, tuple(in_force(fs, new)), by_unmount)
 
 
-def _back_by_unmount(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
-    """Return the commands that restore tokens if a remount may refuse nodelalloc, else ""."""
+def _back_by_unmount(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> Command:
+    """Return the commands that restore tokens if a remount may refuse nodelalloc, else none."""
     if old.get("delalloc") != "nodelalloc":
-        return ""
+        return NOTHING
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
     # If another mount exists, a new one succeeds but gets the options of the other.
-    check = "".join(f" && {each}" for each in in_force(fs, old) if len(fs.mounts) > 1)
-    return f"umount {quote(mount.mount_point)} && {again}{check}"
-
-
-def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
-    """Yield the commands that fail while a token, by option name, is not in force.
-
-    Before 4.17 the option listing shows only the bits that are set. A state that is a cleared bit
-    is therefore verified by the absence of its opposite, on every kernel.
-    """
-    path = quote(f"/proc/fs/ext4/{fs.name}/options")
-    for name, written in tokens.items():
-        token, spec = canonical(written), spec_named(name)
-        opposite = spec.opposite(token)
-        if opposite and (
-            opposite in LISTED_WHEN_SET or (token == spec.off and token not in LISTED_WHEN_SET)
-        ):
-            yield f"grep -q . {path} && ! grep -qx {opposite} {path}"
-        else:
-            yield f"grep -qx {quote(token)} {path}"
+    checks = in_force(fs, old) if len(fs.mounts) > 1 else ()
+    return joined(Command(f"umount {quote(mount.mount_point)}", UNMOUNTING), again, *checks)

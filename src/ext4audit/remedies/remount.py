@@ -29,7 +29,22 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import option_name
 from ext4audit.finding import Check, NewMount, Phase, Remount, Step, Unmount
 from ext4audit.layout import changed_settings
-from ext4audit.remedies import images, in_phase, is_writable, mount_table, quote
+from ext4audit.remedies import (
+    E2FSCK,
+    MOUNTING,
+    NOTHING,
+    UNMOUNTING,
+    Command,
+    Work,
+    images,
+    in_phase,
+    is_writable,
+    joined,
+    mount_command,
+    plain,
+    quote,
+    step,
+)
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """Spellings for tokens that older kernels reject: nodioread_nolock is unknown before 5.6."""
@@ -99,35 +114,41 @@ kernels before 6.1 (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing
 in mount(8)."""
 
 
-def remount_command(mount: Mount, options: Sequence[str]) -> str:
+def remount_command(mount: Mount, options: Sequence[str]) -> Command:
     """Return the command that changes the named options and flags, and nothing else."""
     counts = (COUNTS_VERSIONS,) if VERSION_COUNTER in mount.super_options else ()
     return _remount(mount, ("remount", *_with((*flags_in_force(mount), *counts), options)))
 
 
-def bind_command(mount: Mount, flags: Sequence[str]) -> str:
+def bind_command(mount: Mount, flags: Sequence[str]) -> Command:
     """Return the command that changes flags of one mount, and not those of the superblock."""
     own = "ro" if "ro" in mount.mount_options else "rw"
     present = (f for f in flags_in_force(mount) if f not in SUPERBLOCK_FLAGS | {"ro", "rw"})
     return _remount(mount, ("remount", "bind", *_with((own, *present), flags)))
 
 
-def _remount(mount: Mount, words: Sequence[str]) -> str:
+def _remount(mount: Mount, words: Sequence[str]) -> Command:
     """Return a remount command; any word can be the device, because the kernel ignores it."""
     source = quote(mount.source) if mount.source else None
-    return f"mount -o {quote(','.join(words))} {source or 'none'} {quote(mount.mount_point)}"
+    text = f"mount -o {quote(','.join(words))} {source or 'none'} {quote(mount.mount_point)}"
+    return Command(text, MOUNTING)
 
 
 def remount_step(
-    mount: Mount, after: Sequence[str], before: Sequence[str], done: Sequence[str] = ()
+    mount: Mount,
+    after: Sequence[str],
+    before: Sequence[str],
+    done: Sequence[Command] = (),
+    by_unmount: Command = NOTHING,
 ) -> Step:
     """Return the step that applies `after` and whose undo restores `before`; `done` has checks."""
-    return Step(
+    return step(
         Phase.IMMEDIATE,
         remount_command(mount, after),
-        undo=remount_command(mount, before) if before else "",
-        done=" && ".join(done),
+        undo=remount_command(mount, before) if before else NOTHING,
+        done=joined(*done),
         change=Remount(mount.mount_point, tuple(before), tuple(after)),
+        by_unmount=by_unmount,
     )
 
 
@@ -148,7 +169,9 @@ NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
 """Tokens of the mount table that are not filesystem options: flags, and a state of SELinux."""
 
 
-def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
+def mount_again(
+    fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]
+) -> Command:
     """Return the command that restores a mount after an unmount, with `tokens` for `names`.
 
     It repeats everything that the mount table shows, known or not, such as SELinux's `context=`
@@ -160,13 +183,12 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     # `user` implies flags: those that are not set are cleared after it.
     exempt = (flag.removeprefix("no") for flag in IMPLIED[USER] if flag not in mount.mount_options)
     first, behind = ((*kept, *exempt), ()) if USER in kept else ((), kept)
-    options = quote(",".join((*first, *flags_in_force(mount), *others, *tokens, *behind)))
-    where = quote(mount.mount_point)
-    command = f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
+    options = (*first, *flags_in_force(mount), *others, *tokens, *behind)
+    made = mount_command(mount.fstype, options, fs.device, mount.mount_point)
     settings = changed_settings(fs) if for_wording(fs.settings, ()) else ()
     sysfs = f"/sys/fs/ext4/{fs.name}"
     again = (f"echo {value} > {quote(f'{sysfs}/{name}')}" for name, value in settings)
-    return " && ".join((command, *again))
+    return Command(" && ".join((made.text, *again)), MOUNTING, mounts=(made,))
 
 
 def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
@@ -193,7 +215,8 @@ def revert_steps(
     if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"grep -q . {listed} && ! grep -qx {quote(o.token)} {listed}" for o in options]
+    tokens = (quote(option.token) for option in options)
+    checks = [plain(f"grep -q . {listed} && ! grep -qx {token} {listed}") for token in tokens]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
 
 
@@ -201,17 +224,6 @@ def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
     """Return the options that clear flags of mount(8), except access times."""
     opposites = {flag: opposite for opposite, flag in CLEARED.items()}
     return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
-
-
-def flag_check(where: str, flag: str) -> str:
-    """Return the command that fails if a mount does not have a flag.
-
-    The mount table shows strictatime as the absence of relatime and noatime.
-    """
-    options = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
-    if flag == "strictatime":
-        return f"{options} | grep -q . && ! {options} | grep -qxE 'relatime|noatime'"
-    return f"{options} | grep -qx {flag}"
 
 
 CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
@@ -229,21 +241,22 @@ JOURNALED = frozenset({"needs_recovery", "fast_commit"})
 """Features of a filesystem whose journal may need a replay, which must not be left to tune2fs."""
 
 
-def checked(fs: Filesystem) -> str:
+def checked(fs: Filesystem) -> Work:
     """Return the e2fsck command that resize2fs and tune2fs require before or after their work."""
-    return CHECK.format(device=quote(fs.device))
+    command = Command(CHECK.format(device=quote(fs.device)), E2FSCK)
+    return Work(command, Check(fs.device, wholes=wholes(fs)), replays=True)
 
 
-def preened(fs: Filesystem) -> str:
+def preened(fs: Filesystem) -> Work:
     """Return the e2fsck command that replays the journal, and checks only if necessary."""
-    return PREEN.format(device=quote(fs.device))
+    return Work(Command(PREEN.format(device=quote(fs.device)), E2FSCK), replays=True)
 
 
 def unmounted_steps(
     fs: Filesystem,
-    work: Sequence[str],
-    verify: Sequence[str],
-    undo: Sequence[str] = (),
+    work: Sequence[Work],
+    verify: Sequence[Command],
+    undo: Sequence[Work] = (),
     *,
     verify_is_complete: bool = True,
 ) -> tuple[Step, ...]:
@@ -257,16 +270,16 @@ def unmounted_steps(
     """
     if quote(fs.device) is None or not is_writable(fs):
         return ()
-    replay = () if work[0] in {checked(fs), preened(fs)} else replay_first(fs)
+    replay = () if work[0].replays else replay_first(fs)
     first = is_free(fs) if replay else _is_unused(fs)
-    done = " && ".join(verify) if verify_is_complete else ""
+    done = joined(*verify) if verify_is_complete else NOTHING
     steps = (*replay, *_if_unmounted(fs, first, work, undo, done))
     if fs.alive:
         mount = single_mount(fs)
         if mount is None or quote(mount.mount_point) is None:
             return ()
         steps = _between(fs, mount, steps)
-    return (*steps, *(Step(Phase.VERIFY, command) for command in verify))
+    return (*steps, *in_phase(Phase.VERIFY, verify))
 
 
 def replay_first(fs: Filesystem) -> tuple[Step, ...]:
@@ -280,9 +293,9 @@ def replay_first(fs: Filesystem) -> tuple[Step, ...]:
     is_replayed = fs.alive and not any("norecovery" in m.super_options for m in fs.mounts)
     if is_replayed or JOURNALED.isdisjoint(features) or quote(fs.device) is None:
         return ()
-    command = f"{_is_unused(fs)} && {preened(fs)}"
+    command = joined(_is_unused(fs), preened(fs).command)
     check = Check(fs.device, is_forced=False, wholes=wholes(fs))
-    return (Step(Phase.IMMEDIATE, command, change=check),)
+    return (step(Phase.IMMEDIATE, command, change=check),)
 
 
 def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
@@ -310,25 +323,27 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
         return ()
     again = mount_again(fs, mount, (), ())
     there, back = unmount_and_mount(mount, again, again)
-    if not any(step.undo for step in work):
+    if not any(each.undo for each in work):
         there, back = there._replace(undo=""), back._replace(undo_by_unmount="")
     return (there, *work, back)
 
 
 def unmount_and_mount(
-    mount: Mount, before: str, after: str, phase: Phase = Phase.IMMEDIATE
+    mount: Mount, before: Command, after: Command, phase: Phase = Phase.IMMEDIATE
 ) -> tuple[Step, Step]:
     """Return an unmount, and the mount by the command `after`; `before` mounts as it is now."""
     where = quote(mount.mount_point)
-    end, there = f"umount {where}", f"mountpoint -q {where}"
+    end = Command(f"umount {where}", UNMOUNTING)
+    there = Command(f"mountpoint -q {where}", ("mountpoint",))
+    new = NewMount(mount.mount_point)
     return (
-        Step(phase, end, before, change=Unmount(mount.mount_point, before)),
-        Step(phase, after, "", there, NewMount(mount.mount_point), undo_by_unmount=end),
+        step(phase, end, before, change=Unmount(mount.mount_point, before.text)),
+        step(phase, after, NOTHING, there, change=new, by_unmount=end),
     )
 
 
 def _if_unmounted(
-    fs: Filesystem, first: str, work: Sequence[str], undo: Sequence[str], done: str
+    fs: Filesystem, first: Command, work: Sequence[Work], undo: Sequence[Work], done: Command
 ) -> tuple[Step, ...]:
     """Return steps that fail while any mount namespace still holds the filesystem.
 
@@ -336,31 +351,32 @@ def _if_unmounted(
     The last step has the undo of all of them. `done` is set on the last step that is not an
     e2fsck check, because only running e2fsck shows its result.
     """
-    free = is_free(fs)
-    checks = {checked(fs): Check(fs.device, wholes=wholes(fs))}
-    steps = [
-        Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
-        for i, each in enumerate(work)
-    ]
-    last_change = max((i for i, step in enumerate(steps) if step.change is None), default=-1)
-    if last_change >= 0:
-        steps[last_change] = steps[last_change]._replace(done=done)
-    if undo:
-        steps[-1] = steps[-1]._replace(undo=" && ".join((free, *undo)))
-    return tuple(steps)
+    last, free = len(work) - 1, is_free(fs)
+    tested = max((at for at, each in enumerate(work) if each.check is None), default=-1)
+    back = joined(free, *(each.command for each in undo)) if undo else NOTHING
+    return tuple(
+        step(
+            Phase.IMMEDIATE,
+            joined(free if at else first, each.command),
+            back if at == last else NOTHING,
+            done if at == tested else NOTHING,
+            change=each.check,
+        )
+        for at, each in enumerate(work)
+    )
 
 
-def unopened(fs: Filesystem) -> str:
+def unopened(fs: Filesystem) -> Command:
     """Return the command that fails while a process has the device or the image open."""
     for image in images(fs):
-        return f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(image.path))}"
+        return plain(f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(image.path))}")
     return unopened_device(fs.device, wholes(fs))
 
 
-def unopened_device(device: str, wholes: Sequence[str]) -> str:
+def unopened_device(device: str, wholes: Sequence[str]) -> Command:
     """Return the command that fails while a process has a device or one of its `wholes` open."""
     words = filter(None, map(quote, (device, *wholes)))
-    return f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}"
+    return plain(f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}")
 
 
 def wholes(fs: Filesystem) -> tuple[str, ...]:
@@ -368,11 +384,11 @@ def wholes(fs: Filesystem) -> tuple[str, ...]:
     return tuple(each.path for each in fs.stack.value.wholes) if isinstance(fs.stack, Known) else ()
 
 
-def is_free(fs: Filesystem) -> str:
+def is_free(fs: Filesystem) -> Command:
     """Return the command that fails while any mount namespace has the filesystem mounted."""
-    return f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    return plain(f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}")
 
 
-def _is_unused(fs: Filesystem) -> str:
+def _is_unused(fs: Filesystem) -> Command:
     """Return the command that fails while it is mounted or, if it was not `alive`, is open."""
-    return is_free(fs) if fs.alive else f"{is_free(fs)} && {unopened(fs)}"
+    return is_free(fs) if fs.alive else joined(is_free(fs), unopened(fs))

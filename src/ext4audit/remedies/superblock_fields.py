@@ -15,8 +15,23 @@ from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Disruption, Phase, Remedy, Setting, Step
-from ext4audit.remedies import in_phase, quote, verified
+from ext4audit.finding import Assignment, Disruption, Phase, Remedy, Setting, Step
+from ext4audit.remedies import (
+    E2FSCK,
+    TUNE2FS,
+    Command,
+    Work,
+    containing,
+    done_of,
+    in_phase,
+    joined,
+    plain,
+    quote,
+    resized,
+    step,
+    tuned,
+    verified,
+)
 from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
@@ -58,19 +73,21 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     value = token.removeprefix("errors=")
     behavior = f"tune2fs -l {device} | grep -qx 'Errors behavior: *"
-    stored = f"{behavior}{ERRORS_FIELD[token]}'"
-    in_force = f"grep -qx {quote(token)} {path}"
+    stored = Command(f"{behavior}{ERRORS_FIELD[token]}'", TUNE2FS)
+    in_force = plain(f"grep -qx {quote(token)} {path}")
+    change, undo = (_by_tune2fs(fs, f"-e {each}") for each in (value, "continue"))
+    audited = Setting(f"{behavior}Continue'")
+    store = step(Phase.PERSISTENT, change, undo, stored, change=audited)
     return (
         remount_step(mount, (token,), (CONTINUE,), (in_force,)),
-        Step(
-            Phase.PERSISTENT,
-            f"tune2fs -e {value} {device}",
-            f"tune2fs -e continue {device}",
-            stored,
-            Setting(f"{behavior}Continue'"),
-        ),
+        store._replace(sets=(Assignment(fs.device, "tune2fs -e", value),)),
         *in_phase(Phase.VERIFY, (in_force, stored)),
     )
+
+
+def _by_tune2fs(fs: Filesystem, words: str) -> Command:
+    """Return the command that sets a field, also of a mounted filesystem."""
+    return tuned(fs, "{tune2fs} {words} {device}", words=words)
 
 
 def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Step, ...]:
@@ -103,16 +120,18 @@ def _set_owner_fields(
     """
     device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
     root = [f"{name}=0" for name in others]
-    checks = [f"grep -qx {token} {path}" for token in root]
+    checks = [plain(f"grep -qx {token} {path}") for token in root]
     listing = f"tune2fs -l {device}"
     owned = f"{listing} | grep '^Reserved blocks [ug]id: *[1-9]'"
-    stored = f"{listing} | grep -q UUID: && ! {owned}"
-    undo = f"tune2fs -u {before.reserved_uid} -g {before.reserved_gid} {device}"
+    stored = Command(f"{listing} | grep -q UUID: && ! {owned}", TUNE2FS)
+    undo = _by_tune2fs(fs, f"-u {before.reserved_uid} -g {before.reserved_gid}")
     yield remount_step(mount, root, tuple(others.values()), checks)
     own = (("uid", before.reserved_uid), ("gid", before.reserved_gid))
     listed = (f"{listing} | grep -q '^Reserved blocks {k}: *{n} '" for k, n in own)
     audited = Setting(" && ".join(listed))
-    yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored, audited)
+    store = _by_tune2fs(fs, "-u 0 -g 0")
+    fields = tuple(Assignment(fs.device, f"tune2fs {each}", "0") for each in ("-u", "-g"))
+    yield step(Phase.PERSISTENT, store, undo, stored, change=audited)._replace(sets=fields)
     yield from in_phase(Phase.VERIFY, (*checks, stored))
 
 
@@ -127,11 +146,12 @@ def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[St
     if device is None:
         return ()
     check, audited = (
-        f"tune2fs -l {device} | grep -qE '^Reserved block count: +{number}$'"
+        Command(f"tune2fs -l {device} | grep -qE '^Reserved block count: +{number}$'", TUNE2FS)
         for number in (blocks, before)
     )
-    change, undo = f"tune2fs {setting} {device}", f"tune2fs -r {before} {device}"
-    return verified(Step(Phase.IMMEDIATE, change, undo, check, Setting(audited)))
+    change, undo = _by_tune2fs(fs, setting), _by_tune2fs(fs, f"-r {before}")
+    found = step(Phase.IMMEDIATE, change, undo, check, change=Setting(audited.text))
+    return verified(found._replace(sets=(Assignment(fs.device, "tune2fs -r", str(blocks)),)))
 
 
 def find_many_files(fs: Filesystem) -> Remedy:
@@ -165,8 +185,9 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     program = '/^Block count:/ {n = $3} /^Block size:/ {printf "%.0f", n * $3}'
     own = f"$(dumpe2fs -h {device} 2>/dev/null | awk '{program}')"
     idle = f"$(( $(blockdev --getsize64 {device}) - {own} ))"
-    check = f'test "{idle}" -le {most_idle_bytes}'
-    return verified(Step(Phase.IMMEDIATE, f"resize2fs {device}", done=check))
+    check = Command(f'test "{idle}" -le {most_idle_bytes}', ("blockdev", "dumpe2fs"))
+    grow = Command(f"resize2fs {device}", ("resize2fs",))
+    return verified(step(Phase.IMMEDIATE, grow, done=check))
 
 
 RAID_HINTS = "RAID stride", "RAID stripe width"
@@ -188,16 +209,16 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
     old = superblock.stride_blocks, superblock.stripe_width_blocks
     stored = list(_is_stored(fs, (stride, width)))
     done, audited = (
-        " && ".join(f"{{ {check}; }}" for check in checks)
+        joined(*(containing(f"{{ {check.text}; }}", check) for check in checks))
         for checks in (stored, _is_stored(fs, old))
     )
-    store = Step(
-        Phase.PERSISTENT, _store(fs, stride, width), _store(fs, *old), done, Setting(audited)
-    )
+    change, undo = _store(fs, stride, width), _store(fs, *old)
+    store = step(Phase.PERSISTENT, change, undo, done, change=Setting(audited.text))
+    value = Assignment(fs.device, "tune2fs -E", f"{stride},{width}")
     return (
         *_remounted(fs, mount, width),
         *_without_stripe(fs),
-        *((*replay_first(fs), store) if old != (stride, width) else ()),
+        *((*replay_first(fs), store._replace(sets=(value,))) if old != (stride, width) else ()),
         *in_phase(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
     )
 
@@ -221,25 +242,25 @@ def _without_stripe(fs: Filesystem) -> Iterator[Step]:
             yield edit
 
 
-def _store(fs: Filesystem, stride: int, width: int) -> str:
+def _store(fs: Filesystem, stride: int, width: int) -> Command:
     """Return the command that stores both hints; allowed on a mounted filesystem."""
-    return f"tune2fs -E stride={stride},stripe_width={width} {quote(fs.device)}"
+    return _by_tune2fs(fs, f"-E stride={stride},stripe_width={width}")
 
 
-def _is_in_force(fs: Filesystem, width: int) -> Iterator[str]:
+def _is_in_force(fs: Filesystem, width: int) -> Iterator[Command]:
     """Yield the command that fails while another stripe is in force."""
     if fs.alive:
-        yield f"grep -qx stripe={width} {quote(f'/proc/fs/ext4/{fs.name}/options')}"
+        yield plain(f"grep -qx stripe={width} {quote(f'/proc/fs/ext4/{fs.name}/options')}")
 
 
-def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
+def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[Command]:
     """Yield the commands that fail while the superblock has other values; 0 is not printed."""
     listing = f"tune2fs -l {quote(fs.device)}"
     for label, value in zip(RAID_HINTS, wanted, strict=True):
-        if value:
-            yield f"{listing} | grep -qxE '{label}: +{value}'"
-        else:
-            yield f"{listing} | grep -q UUID: && ! {listing} | grep -q '^{label}:'"
+        check = f"{listing} | grep -qxE '{label}: +{value}'"
+        if not value:
+            check = f"{listing} | grep -q UUID: && ! {listing} | grep -q '^{label}:'"
+        yield Command(check, TUNE2FS)
 
 
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
@@ -250,8 +271,9 @@ def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     size = f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'"
     checked = remedies.remount.checked(fs)
-    enlarge = f"{{ {size} || tune2fs -I {inode_bytes} {device}; }}"
-    return remedies.remount.unmounted_steps(fs, (checked, enlarge, checked), (size,))
+    enlarge = Work(Command(f"{{ {size} || tune2fs -I {inode_bytes} {device}; }}", TUNE2FS))
+    done = Command(size, TUNE2FS)
+    return remedies.remount.unmounted_steps(fs, (checked, enlarge, checked), (done,))
 
 
 def new_uuid(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
@@ -283,16 +305,22 @@ def _identifier_steps(
     held = quote(f"/sys/fs/ext4/{kernel_name.replace('/', '!')}")
     expected = f"!= {before}" if key == "UUID" else f"= {new}"
     found = f'"$(blkid -p -o value -s {key} {device})"'
-    check = f"blkid -p {device} && test {found} {expected}"
-    free = f"test ! -e {held}"
+    check = Command(f"blkid -p {device} && test {found} {expected}", ("blkid",))
+    free = plain(f"test ! -e {held}")
     unopened = remedies.remount.unopened_device(f"/dev/{kernel_name}", wholes)
-    is_audited = f"test {found} = {before}"
-    audited = Setting(f"blkid -p {device} && {is_audited}")
-    checked = f"{free} && {unopened} && {remedies.remount.CHECK.format(device=device)}"
-    change = f"{free} && {is_audited} && tune2fs {option} {new} {device}"
-    undo = f"{checked} && {free} && tune2fs {option} {before} {device}"
-    new_identifier = Step(Phase.IMMEDIATE, change, undo, check, audited)
-    return (Step(Phase.IMMEDIATE, checked), *verified(new_identifier))
+    is_audited = Command(f"test {found} = {before}", ("blkid",))
+    audited = Setting(f"blkid -p {device} && {is_audited.text}")
+    e2fsck = Command(remedies.remount.CHECK.format(device=device), E2FSCK)
+    checked = joined(free, unopened, e2fsck)
+    write, restore = (
+        Command(f"tune2fs {option} {each} {device}", TUNE2FS) for each in (new, before)
+    )
+    change, undo = joined(free, is_audited, write), joined(checked, free, restore)
+    named = step(Phase.IMMEDIATE, change, undo, check, change=audited)._replace(
+        sets=(Assignment(f"/dev/{kernel_name}", f"tune2fs {option}", new),),
+        devices=(f"/dev/{kernel_name}",),
+    )
+    return (step(Phase.IMMEDIATE, checked), *verified(named))
 
 
 def only_carrier(uuid: str) -> Step:
@@ -301,7 +329,7 @@ def only_carrier(uuid: str) -> Step:
     It lists all devices, bypassing the cache, because blkid of busybox cannot search for a UUID.
     """
     found = f"BLKID_FILE=/dev/null blkid | grep -cF ' UUID=\"{uuid}\"'"
-    return Step(Phase.PERSISTENT, f'test "$({found})" = 1')
+    return step(Phase.PERSISTENT, Command(f'test "$({found})" = 1', ("blkid",)))
 
 
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
@@ -309,6 +337,6 @@ def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
     They are verified as in `grow_to_device`. The result is empty if no command can unmount it.
     """
-    work = remedies.remount.checked(fs), f"resize2fs {quote(fs.device)}"
-    verify = (s.command for s in grow_to_device(fs, most_idle_bytes) if s.phase is Phase.VERIFY)
-    return remedies.remount.unmounted_steps(fs, work, tuple(verify))
+    work = remedies.remount.checked(fs), resized(quote(fs.device) or "")
+    verify = tuple(map(done_of, grow_to_device(fs, most_idle_bytes)[:1]))
+    return remedies.remount.unmounted_steps(fs, work, verify)

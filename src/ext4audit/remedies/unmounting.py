@@ -1,21 +1,31 @@
-"""What an unmount takes away, and no mount(8) brings back: then no command unmounts.
+"""What an unmount takes away, and no mount(8) brings back, and who uses a filesystem before it.
 
 Seen on 6.18 with util-linux 2.38: the kernel detaches a loop device that `mount -o loop` has made
 (autoclear) at the unmount, and the next mount finds no device; a mount that maps user IDs
 (idmapped) comes back without its map, and all files have other owners. A new mount is shared where
 the mount around it is, and private elsewhere (mount_namespaces(7)), whatever the old one was. And
 a mount allows the writes that the kernel has stopped after an error (errors=remount-ro, an aborted
-journal), which the mount table of Linux 5.11 to 6.14 does not show: e2fsck comes first.
+journal), which the mount table of Linux 5.11 to 6.14 does not show: e2fsck comes first. Below an
+overlay, a bind mount in another namespace or an open file of it, umount and mount both exit with
+0, and the superblock stays as it was, with its old options; over the backing file of a loop device
+or a swap file umount fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ext4audit.evidence import Known, Unknown, for_wording
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import propagates_anew
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    Mount,
+    mount_of,
+    mounts_by_id,
+    propagates_anew,
+)
 from ext4audit.finding import Check, Remedy, Unmount, few
 from ext4audit.remedies import has_errors
 from ext4audit.remedies.remount import kept_by_mount
@@ -125,3 +135,100 @@ def _spelled(propagates: frozenset[str]) -> str:
     """Return the kinds of propagation in the words of mount(8)."""
     words = sorted("slave" if kind == "master" else kind for kind in propagates)
     return " and ".join(words) or "private"
+
+
+LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
+"""Options of an overlay that name directories; lowerdir names several, with colons."""
+
+
+QUOTA_FILES = frozenset({"usrquota", "grpquota", "usrjquota", "grpjquota", "quota"})
+
+
+def _then_quotas(fs: Filesystem) -> str:
+    """Return the sentence on quotas that no mount turns on again; empty where there are none.
+
+    Those of the feature `quota` are in force from the mount on.
+    """
+    superblock = for_wording(fs.superblock, None)
+    names = {word.partition("=")[0] for mount in fs.mounts for word in mount.super_options}
+    if QUOTA_FILES.isdisjoint(names) or (superblock and "quota" in superblock.features):
+        return ""
+    return " Then turn its quotas on again (quotaon): the unmount turns them off."
+
+
+def first_and_then(fs: Filesystem, host: Host) -> str:
+    """Return the sentences on what to stop before an unmount, and what to turn on after it."""
+    return f"{users_sentence(fs, host)}{_then_quotas(fs)}"
+
+
+def users_sentence(fs: Filesystem, host: Host) -> str:
+    """Return the sentence that names the users of a filesystem; empty if none is known."""
+    names = few(tuple(users_of(fs, host)))
+    return f" First stop everything that uses it: {names}." if names else ""
+
+
+def users_of(fs: Filesystem, host: Host) -> Iterator[str]:
+    """Yield the names of the known users of a mounted filesystem.
+
+    An automount mounts it again as soon as anything looks at it, by the options of its own.
+    Swap files, open files and mounts in other namespaces are not among the facts of a host: the
+    script of `ext4audit fix` looks for them when it runs.
+    """
+    mounts = for_wording(host.mounts, ())
+    ours = dict.fromkeys(mount.mount_id for mount in fs.mounts)
+    around = ((each, mounts_by_id(mounts).get(each.parent_id)) for each in fs.mounts)
+    yield from dict.fromkeys(
+        f"the automount of {its.mount_point}"
+        for each, its in around
+        if its and its.fstype == "autofs" and its.mount_point == each.mount_point
+    )
+    yield from (f"the mount on {place}" for place in fs.mount_points[1:])
+    children = (child for own in ours for child in _children(mounts).get(own, ()))
+    yield from (
+        f"the mount on {each.mount_point}" for each in children if each.mount_id not in ours
+    )
+    yield from (f"the overlay on {place}" for place in _overlays(mounts).get(fs.device_number, ()))
+    yield from _loops(host).get(fs.device_number, ())
+
+
+@cached_by_identity
+def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
+    """Return the mounts that are mounted on each mount, by its id."""
+    found: dict[int, list[Mount]] = {}
+    for mount in mounts:
+        found.setdefault(mount.parent_id, []).append(mount)
+    return found
+
+
+@cached_by_identity
+def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
+    """Return where overlays with a layer on each device are mounted."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for mount in mounts:
+        if mount.fstype == "overlay":
+            for below in filter(None, (mount_of(mounts, path) for path in _layers(mount))):
+                found.setdefault(below.device_number, {})[mount.mount_point] = None
+    return {number: list(places) for number, places in found.items()}
+
+
+def _layers(overlay: Mount) -> Iterator[str]:
+    """Yield the directories that an overlay is made of."""
+    for option in overlay.super_options:
+        name, _, value = option.partition("=")
+        if name in LAYERS:
+            yield from value.split(":")
+
+
+@cached_by_identity
+def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
+    """Return the loop devices below filesystems, by the device that holds their backing file."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for fs in (*host.filesystems, *host.lower, *for_wording(host.unmounted, ())):
+        stack = for_wording(fs.stack, None)
+        for device in stack.walk() if stack else ():
+            loop = device.loop
+            number = for_wording(loop.backing_device_number, None) if loop else None
+            if loop and number:
+                name = f"the loop device {device.name} (image {loop.backing_file})"
+                found.setdefault(number, {})[name] = None
+    return {number: list(names) for number, names in found.items()}

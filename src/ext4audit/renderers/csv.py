@@ -28,7 +28,7 @@ from ext4audit.renderers import (
     visible,
 )
 from ext4audit.renderers.shared import disruption_text
-from ext4audit.renderers.shared.commands import chain
+from ext4audit.renderers.shared.commands import chain_of
 from ext4audit.renderers.shared.rows import (
     THE_HOST,
     Gap,
@@ -146,7 +146,7 @@ def _remedy(row: Row) -> dict[str, str]:
     return {
         "remedy": remedy.summary,
         "disruption": disruption_text(remedy),
-        "commands": " ".join(chain([step.command for step in remedy.steps])),
+        "commands": " ".join(chain_of(remedy.steps)),
     }
 
 

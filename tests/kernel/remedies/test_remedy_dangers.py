@@ -237,7 +237,7 @@ def test_what_a_device_is_a_part_of_may_not_be_open_either(tmp_path: Path) -> No
             run("truncate", "-s", "1M", image)
             devices.append(run("losetup", "--find", "--show", image).strip())
         part, *wholes = devices
-        command = remedies.remount.unopened_device(part, wholes)
+        command = remedies.remount.unopened_device(part, wholes).text
         run_shell(command)
         for opened in devices:
             with Path(opened).open("rb"):

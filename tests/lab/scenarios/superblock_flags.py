@@ -28,7 +28,7 @@ def _remounted(device: str, flag: str) -> JsonObject:
     try:
         mounted = _table()
         (mount,) = parse_mount_table(mounted).mounts
-        run("sh", "-c", remount_command(mount, ["nobarrier"]))
+        run("sh", "-c", remount_command(mount, ["nobarrier"]).text)
         ours = _table()
         run("mount", "-o", "remount,rw", device, str(PLACE))
         return {"mounted": mounted, "ours": ours, "plain": _table()}

@@ -14,10 +14,20 @@ from ext4audit.finding import (
     LineEdit,
     NewFile,
     Phase,
+    Programs,
     Remedy,
     Step,
+    Unmount,
 )
-from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE, chain, changes, phases
+from ext4audit.renderers.shared.commands import (
+    AFTER,
+    BEFORE,
+    FILE,
+    chain,
+    chain_of,
+    changes,
+    phases,
+)
 from support.examples import sample_of
 from support.hosts.stories import report_of, some_stories
 
@@ -116,8 +126,11 @@ def test_braces_stand_only_where_they_are_needed(
 
 def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Path) -> None:
     """The PATH of a `su` shell lacks /usr/sbin: after the unmount, commands were not found."""
-    work = ["{ e2fsck -p /dev/a || test $? -eq 1; }", "tune2fs -O x /dev/a", "e2fsck -p /dev/a"]
-    lines = chain([f"umount {tmp_path}/x", *work, "mount /x"])
+    needing = Programs(("umount", "tune2fs", "e2fsck"))
+    there = Step(Phase.IMMEDIATE, f"umount {tmp_path}/x", change=Unmount("/x", "mount /x"))
+    work = Step(Phase.IMMEDIATE, "work", programs=needing)
+    back = Step(Phase.IMMEDIATE, "mount /x", programs=Programs(("mount",)))
+    lines = chain_of([there, work, back])
     assert lines[:2] == ("type e2fsck tune2fs &&", f"umount {tmp_path}/x &&")
     umount = tmp_path / "umount"
     umount.write_text(f"#!/bin/sh\necho > {tmp_path}/done\n")
@@ -127,8 +140,12 @@ def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Pat
         done = subprocess.run(argv, env={"PATH": str(tmp_path)}, capture_output=True, check=False)
         assert done.returncode != 0
         assert not (tmp_path / "done").exists()
-    assert chain([f"umount {tmp_path}/x", "mount /x"])[0] == f"umount {tmp_path}/x &&"
-    assert chain(["e2fsck -p /dev/a", "tune2fs -O x /dev/a"])[0] == "e2fsck -p /dev/a &&"
+    assert chain_of([there, back])[0] == f"umount {tmp_path}/x &&"
+    assert chain_of([work, work])[0] == "work &&"
+    taken_back = Step(Phase.PERSISTENT, "x", undo_by_unmount="umount /x", programs=needing)
+    undoing = taken_back._replace(programs=Programs(undo_by_unmount=("umount", "tune2fs")))
+    *_, rollback = phases(Remedy("Do.", Disruption.ONLINE, (undoing, work)))
+    assert rollback.commands == ("type tune2fs &&", "umount /x")
 
 
 @some_stories(__name__)

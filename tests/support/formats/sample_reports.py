@@ -18,6 +18,7 @@ from ext4audit.finding import (
     LineEdit,
     NewFile,
     Phase,
+    Programs,
     Remedy,
     Severity,
     Step,
@@ -109,8 +110,17 @@ EDITS = Remedy(
     "Take nodelalloc away.",
     Disruption.REMOUNT,
     (
-        Step(Phase.IMMEDIATE, "umount /data", "mount /data || mount -a"),
-        Step(Phase.IMMEDIATE, "e2fsck -p /dev/sda || test $? -eq 1"),
+        Step(
+            Phase.IMMEDIATE,
+            "umount /data",
+            "mount /data || mount -a",
+            unmounts=True,
+        ),
+        Step(
+            Phase.IMMEDIATE,
+            "e2fsck -p /dev/sda || test $? -eq 1",
+            programs=Programs(("e2fsck",)),
+        ),
         Step(Phase.IMMEDIATE, "mount /data", "umount /data"),
         Step(
             Phase.PERSISTENT,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ext4audit.finding import Finding, LineEdit, NewFile, Phase, Remedy, Step
+from ext4audit.finding import E2FSPROGS, Finding, LineEdit, NewFile, Phase, Remedy, Step, Unmount
 from ext4audit.renderers import visible
 from ext4audit.renderers.shared import PHASE_TEXT, disruption_text, remedy_label
 
@@ -24,7 +24,6 @@ _PIECE = re.compile(
       | [^\s'"\\<>;&|()]+ | [<>]""",
     re.VERBOSE | re.DOTALL,
 )
-_ON_DEVICES = re.compile(r"(?<![\w/.-])(?:e2fsck|tune2fs|resize2fs|debugfs|dumpe2fs)(?= )")
 _OPENING = frozenset({"{", "if", "while", "until", "for", "case"})
 _CLOSING = frozenset({"}", "fi", "done", "esac"})
 _OPERATORS = frozenset({"&&", "||", ";", "&", "|", "(", "\n"})
@@ -59,7 +58,7 @@ def phases(remedy: Remedy) -> Iterator[PhaseLines]:
     for phase, same in groupby(remedy.lines, key=lambda step: step.phase):
         steps = tuple(same)
         diff = (line for step in steps for line in _diff(step))
-        yield PhaseLines(phase, tuple(diff), chain([step.command for step in steps]))
+        yield PhaseLines(phase, tuple(diff), chain_of(steps))
 
 
 def changes(remedy: Remedy) -> Iterator[PhaseLines]:
@@ -69,8 +68,22 @@ def changes(remedy: Remedy) -> Iterator[PhaseLines]:
             continue
         steps = [(step, tuple(_diff(step))) for step in same]
         diff = tuple(line for _, lines in steps for line in lines)
-        commands = [step.command for step, lines in steps if not lines]
-        yield PhaseLines(phase, diff, chain(commands))
+        yield PhaseLines(phase, diff, chain_of([step for step, lines in steps if not lines]))
+
+
+def chain_of(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Join the commands of steps to the lines of one AND list.
+
+    If one unmounts, it begins with a `type` command, which fails if a program is not in the PATH.
+    A shell started by `su` has no /usr/sbin in its PATH (Debian 12): e2fsck was not found after
+    the unmount, and nothing mounted the filesystem again.
+    """
+    commands = [step.command for step in steps]
+    if any(step.unmounts or isinstance(step.change, Unmount) for step in steps):
+        used = {program for step in steps for program in step.programs.command}
+        if used := used & E2FSPROGS:
+            commands.insert(0, f"type {' '.join(sorted(used))}")
+    return chain(commands)
 
 
 def chain(commands: Sequence[str]) -> tuple[str, ...]:
@@ -78,23 +91,10 @@ def chain(commands: Sequence[str]) -> tuple[str, ...]:
 
     Each line but the last ends with `&&`, so that a shell reads all lines before it runs any.
     """
-    commands = (*_programs_are_there(commands), *commands)
     if len(commands) < 2:  # noqa: PLR2004 - one command needs no list
-        return commands
+        return tuple(commands)
     *first, last = (_member(each) for each in commands)
     return (*(f"{each} &&" for each in first), last)
-
-
-def _programs_are_there(commands: Sequence[str]) -> Iterator[str]:
-    """Yield a `type` command that fails if a program that `commands` need is not in the PATH.
-
-    A shell started by `su` has no /usr/sbin in its PATH (Debian 12): e2fsck was not found after
-    the unmount, and nothing mounted the filesystem again.
-    """
-    if any(each.startswith("umount ") for each in commands):
-        used = {program for each in commands for program in _ON_DEVICES.findall(each)}
-        if used:
-            yield f"type {' '.join(sorted(used))}"
 
 
 def _member(command: str) -> str:
@@ -106,7 +106,10 @@ def _member(command: str) -> str:
 
 
 def _is_parted(command: str) -> bool:
-    """Return whether an operator outside quotes and compound commands splits a command."""
+    """Return whether an operator outside quotes and compound commands splits a command.
+
+    The text is what decides: the shell reads nothing else, and a site's rule gives nothing else.
+    """
     depth, at_start = 0, True
     for piece in _PIECE.findall(command):
         if depth == 0 and piece in _SEPARATING:
