@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import combinations
@@ -276,6 +276,158 @@ def test_no_rule_builds_a_command() -> None:
         }
         assert not reached, path
         assert not [text for text in literals(path) if SHELL.search(text)], path
+
+
+TEXTS_OF_COMMANDS = frozenset(
+    "command undo done rollback undo_by_unmount last_resort forced forced_undo again "
+    "audited".split()
+)
+"""Names of the texts of commands: attributes of a step and of a change, and variables."""
+SEARCHES = frozenset(
+    "startswith endswith find rfind index count split rsplit partition rpartition splitlines "
+    "removeprefix removesuffix replace translate search match fullmatch findall finditer sub subn "
+    "fnmatch fnmatchcase".split()
+)
+"""Functions that look into a text, or change what they find there."""
+SEARCHED = {
+    ("fixing/composition.py", "_replaced"): "replaces a mount command that the step declares",
+    ("renderers/shared/commands.py", "_is_parted"): "the grammar of the shell, for any command",
+}
+"""Functions that search the text of a command, and why that decides nothing by its spelling."""
+ROOMS_OF_COMMANDS = frozenset(
+    "engine finding fixing planning policy remedies renderers report rule rules".split()
+)
+
+
+def test_steps_are_built_of_commands_that_name_their_programs() -> None:
+    """Mypy refuses a text where `remedies.step` takes a command; `Step` takes texts alone."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        for node in nodes(path)
+        if _calls(node, "Step")
+    }
+    assert found == {"finding.py", "remedies/__init__.py"}
+
+
+def test_nothing_is_decided_by_the_text_of_a_command() -> None:
+    """A field of the step says what is decided; a search knows some spellings only."""
+    found = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in MODULES
+        if room(path) in ROOMS_OF_COMMANDS
+        for name in searching(ast.parse(path.read_text()))
+    }
+    assert found == set(SEARCHED)
+
+
+Named = dict[str, bool]
+"""The names of texts of commands, and whether each is a collection of texts."""
+
+
+def searching(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of functions that search texts of commands, also in derived variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            named: Named = {**dict.fromkeys(TEXTS_OF_COMMANDS, False), "commands": True}
+            nodes = list(ast.walk(node))
+            while more := {
+                k: v for each in nodes for k, v in _derived(each, named) if k not in named
+            }:
+                named |= more
+            if any(_searches(each, named) for each in nodes):
+                yield node.name
+
+
+def _derived(node: ast.AST, named: Named) -> Iterator[tuple[str, bool]]:
+    """Yield the names that a node gives to texts, and whether they are collections."""
+    match node:
+        case ast.Assign(targets=[target], value=value) | ast.NamedExpr(target=target, value=value):
+            is_collection = isinstance(target, ast.Name) and _is_collection(value, named)
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            is_collection = False
+        case _:
+            return
+    if _has_text(value, named):
+        names = (each for each in ast.walk(target) if isinstance(each, ast.Name))
+        yield from ((each.id, is_collection) for each in names)
+
+
+COLLECTIONS = ast.Tuple | ast.List | ast.Set | ast.GeneratorExp | ast.ListComp | ast.SetComp
+
+
+def _is_collection(node: ast.AST, named: Named) -> bool:
+    return isinstance(node, COLLECTIONS) or named.get(getattr(node, "id", ""), False)
+
+
+def _has_text(node: ast.AST, named: Named) -> bool:
+    """Return whether an expression is a text of a command, or is made of such."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        return (node.attr if isinstance(node, ast.Attribute) else node.id) in named
+    return any(_has_text(each, named) for each in _made_of(node))
+
+
+def _made_of(node: ast.AST) -> Sequence[ast.AST]:
+    """Return the parts of an expression that its value consists of."""
+    match node:
+        case (
+            ast.Tuple(elts=parts)
+            | ast.List(elts=parts)
+            | ast.Set(elts=parts)
+            | ast.JoinedStr(values=parts)
+            | ast.BoolOp(values=parts)
+        ):
+            return parts
+        case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part) | ast.SetComp(elt=part):
+            return (part,)
+        case ast.FormattedValue(value=part) | ast.Starred(value=part):
+            return (part,)
+        case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
+            return one, other
+        case ast.Call(func=ast.Attribute(value=part, attr="join" | "lower" | "strip"), args=parts):
+            return part, *parts
+    return ()
+
+
+def _searches(node: ast.AST, named: Named) -> bool:
+    """Return whether a node searches a text: `x in step.command`, or a function of SEARCHES.
+
+    Whether a collection has a text is no search: texts are equal as a whole.
+    """
+    match node:
+        case ast.Compare(ops=ops, comparators=others):
+            pairs = zip(ops, others, strict=True)
+            return any(
+                isinstance(op, ast.In | ast.NotIn)
+                and _has_text(each, named)
+                and not _is_collection(each, named)
+                for op, each in pairs
+            )
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=parts):
+            wanted = name in SEARCHES or ast.unparse(node.func) == "shlex.split"
+            return wanted and any(_has_text(each, named) for each in (value, *parts))
+    return False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'any("tune2fs" in step.command for step in steps)',
+        "re.search(PATTERN, step.command)",
+        "PATTERN.findall(step.undo or step.undo_by_unmount)",
+        'step.done.startswith("mountpoint")',
+        'text = step.command\n  text.partition(" ")',
+        'text = "\\n".join(f"{s.command}\\n{s.rollback}" for s in steps)\n  {*text.split()}',
+        'for each in (step.command, step.undo):\n    PATTERN.sub("", each)',
+        "shlex.split(change.again)",
+        '[each for each in commands if each.startswith("umount ")]',
+    ],
+)
+def test_the_test_sees_searches_in_commands(text: str) -> None:
+    """It also follows variables within a function."""
+    assert [*searching(ast.parse(f"def f(commands):\n  {text}"))] == ["f"]
+    clean = "run(step.command); 'a' in step.programs; x in {s.command for s in steps}"
+    assert [*searching(ast.parse(f"def f(step):\n  {clean}"))] == []
 
 
 def test_assembly_asks_only_through_the_catalogue() -> None:

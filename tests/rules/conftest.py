@@ -22,6 +22,7 @@ from ext4audit.rule import Rule
 from support.hosts import blinding
 from support.hosts.law import CALM, calmer_verdict
 from support.hosts.watching import watched
+from support.remedies.declared import undeclared
 
 PAIRS = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 5
 """How many pairs of facts are removed from each host; None means all pairs."""
@@ -56,6 +57,9 @@ def _who_knows_less_is_not_calmer(
     if is_of_a_rule and getattr(request.module, "judge", None) is engine.judge:
         monkeypatch.setattr(request.module, "judge", recording)
     yield
+    remedies = (r for *_, verdict in judged for each in verdict.findings for r in each.remedies)
+    missing = {text for remedy in remedies for text in undeclared(remedy)}
+    assert not missing, "\n".join(sorted(missing))
     chance = random.Random(request.node.name)  # noqa: S311 - the same sample in each run
     calmer = {each for one in judged for each in calmer_without(one, chance)}
     assert not calmer, "\n".join(sorted(calmer))
