@@ -24,7 +24,7 @@ from ext4audit.report import Outcome, Report, Verdict
 Judge: TypeAlias = Callable[[Plan], Report]
 Weights: TypeAlias = Mapping[str, int]
 
-GROUP_OPTIONS = ("-g ", "-G ")
+GROUP_OPTIONS = ("-g", "-G")
 UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 LOCK = "dioread_lock"
 """The option to add to nodelalloc on kernels where dioread_nolock makes writes slow."""
@@ -94,7 +94,8 @@ def _without_new_features(plan: Plan, report: Report) -> Iterator[Change]:
 
 def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
     for removed, left in plan.mkfs.shorter():
-        if plan.geometry is not None and removed.startswith(GROUP_OPTIONS):
+        groups = any(plan.mkfs.value(each) != left.value(each) for each in GROUP_OPTIONS)
+        if plan.geometry is not None and groups:
             continue  # on a stripe the layout advice decides these
         summary = f"Leave {removed} out of the options of mke2fs"
         yield Change(summary, replace(plan, mkfs=left), remakes=True)
