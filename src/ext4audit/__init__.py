@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     )
     from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile, all_profiles
     from ext4audit.finding import (
+        Assignment,
         Citation,
         Confidence,
         Disruption,
         Finding,
         Phase,
+        Programs,
         Remedy,
         Severity,
         Step,
@@ -51,6 +53,7 @@ __version__ = "0.2.0"
 __all__ = [
     "ActiveProfile",
     "ArchiveError",
+    "Assignment",
     "Citation",
     "Confidence",
     "DataFile",
@@ -65,6 +68,7 @@ __all__ = [
     "Outcome",
     "Phase",
     "Profile",
+    "Programs",
     "Remedy",
     "Report",
     "ReportSource",
@@ -98,8 +102,8 @@ _MODULES = {
     ),
     "facts.host": ("ActiveProfile", "Filesystem", "Host", "Profile", "all_profiles"),
     "finding": (
-        *("Citation", "Confidence", "Disruption", "Finding", "Phase", "Remedy", "Severity"),
-        *("Step", "Suppression"),
+        *("Assignment", "Citation", "Confidence", "Disruption", "Finding", "Phase", "Programs"),
+        *("Remedy", "Severity", "Step", "Suppression"),
     ),
     "report": ("DataFile", "FixedFinding", "Outcome", "Report", "ReportSource", "Verdict"),
     "rule": ("NotApplicable", "Rule", "RuleOutput", "Scope", "filesystem_rule", "host_rule"),
