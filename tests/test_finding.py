@@ -14,6 +14,7 @@ from ext4audit.finding import (
     LineEdit,
     NewFile,
     Phase,
+    Programs,
     Remedy,
     Severity,
     Step,
@@ -76,6 +77,25 @@ def test_the_rollback_takes_back_the_last_step_first() -> None:
         Step(Phase.ROLLBACK, "tune2fs -o nobarrier"),
         Step(Phase.ROLLBACK, "mount -o remount,nobarrier"),
     )
+
+
+@pytest.mark.parametrize(
+    ("undo", "by_unmount", "command", "programs", "unmounts"),
+    [
+        ("tune2fs", "umount", "tune2fs || { umount; }", ("tune2fs", "umount"), False),
+        ("tune2fs", "", "tune2fs", ("tune2fs",), False),
+        ("", "umount", "umount", ("umount",), True),
+    ],
+)
+def test_a_rollback_needs_the_programs_of_what_is_left_of_it(
+    undo: str, by_unmount: str, command: str, programs: tuple[str, ...], *, unmounts: bool
+) -> None:
+    """Where an undo has been taken out of a step, nothing needs its programs."""
+    needed = Programs(("a",), ("tune2fs",), ("b",), ("umount",))
+    step = Step(Phase.PERSISTENT, "do", undo, undo_by_unmount=by_unmount, programs=needed)
+    (_, rollback) = Remedy("Do it.", Disruption.ONLINE, (step,)).lines
+    assert (rollback.phase, rollback.command) == (Phase.ROLLBACK, command)
+    assert (rollback.programs, rollback.unmounts) == (Programs(programs), unmounts)
 
 
 def test_advice_has_no_lines() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.facts.host import Host
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
     Confidence,
     Disruption,
@@ -19,7 +20,7 @@ from ext4audit.finding import (
 from ext4audit.fixing import NoSuchRemedy, choose_remedies, slug
 from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
-from support.builders import filesystem, host, mount
+from support.builders import filesystem, host, known, mount
 
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 
@@ -131,3 +132,22 @@ def test_a_remedy_without_options_is_named_by_its_summary() -> None:
     """Its name is made of the first words."""
     plain = Remedy("Give up the blocks that are reserved for root.", Disruption.ONLINE)
     assert slug(plain) == "give-up-the-blocks-that-are"
+
+
+@pytest.mark.parametrize("device", ["/dev/other", "/dev/the other", ""])
+def test_a_script_checks_the_filesystems_on_devices_that_steps_name(device: str) -> None:
+    """Not those that a command mentions; a filesystem of the finding is the first, and once."""
+    other = filesystem(device=device, device_number=DeviceNumber(8, 99), alive=False, mounts=())
+    steps = (
+        Step(Phase.IMMEDIATE, "true", devices=("/dev/sda", device)),
+        Step(Phase.IMMEDIATE, "true", devices=("LABEL=none", device)),
+    )
+    of = report(ONLINE._replace(steps=steps))
+    (fs,) = of.host.filesystems
+    of = of._replace(host=of.host._replace(unmounted=known((other,))))
+    (chosen,), _ = choose_remedies(of, Severity.LOW, Disruption.REBOOT, {})
+    assert chosen.filesystems == (fs, other)
+    mentioned = Step(Phase.IMMEDIATE, f"echo {device} x")
+    of = of._replace(verdicts=report(ONLINE._replace(steps=(mentioned,))).verdicts)
+    (chosen,), _ = choose_remedies(of, Severity.LOW, Disruption.REBOOT, {})
+    assert chosen.filesystems == (fs,)
