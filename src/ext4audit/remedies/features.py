@@ -92,13 +92,7 @@ def _replacement(fs: Filesystem, new_mib: int, old_mib: int) -> tuple[Step, ...]
 def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> Work:
     device = quote(fs.device)
     make = f"{{ tune2fs -J size={new_mib} {device} || tune2fs -J size={old_mib} {device}; }}"
-    return Work(joined(_without_journal(fs), Command(make, TUNE2FS)))
-
-
-def _without_journal(fs: Filesystem) -> Command:
-    """Return the command that removes the journal, which leaves wrong counts with bigalloc."""
-    text = f"tune2fs -O ^has_journal {quote(fs.device)}"
-    return Command(text, TUNE2FS, not_on_bigalloc=True)
+    return Work(joined(_set(fs, "^has_journal").command, Command(make, TUNE2FS)))
 
 
 def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
@@ -107,7 +101,7 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
     There is no rollback where the superblock does not name the journal's UUID.
     """
     device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
-    clear, make = _without_journal(fs), f"tune2fs -O has_journal {device}"
+    clear, make = _set(fs, "^has_journal").command, f"tune2fs -O has_journal {device}"
     outside = f"tune2fs -J device=UUID={uuid} {device}"
     # Where the new journal does not fit, the old one comes back.
     new = f"{{ {make} || {outside}; }}" if superblock.journal_uuid else make
@@ -127,7 +121,7 @@ def add_journal(fs: Filesystem) -> tuple[Step, ...]:
         fs,
         (checked(fs), _set(fs, "has_journal")),
         (_has(fs, "has_journal"),),
-        (Work(_without_journal(fs)),),
+        (_set(fs, "^has_journal"),),
     )
 
 
@@ -307,8 +301,15 @@ def _is_ext4(fs: Filesystem) -> Iterator[Command]:
 
 
 def _set(fs: Filesystem, features: str) -> Work:
-    """Return the command that sets the comma-separated features; ^ before a name clears it."""
-    return Work(Command(f"tune2fs -O {features} {quote(fs.device)}", TUNE2FS))
+    """Return the command that sets the comma-separated features; ^ before a name clears it.
+
+    With bigalloc, tune2fs leaves wrong counts of free blocks where it removes the journal.
+    """
+    text, removes_journal = (
+        f"tune2fs -O {features} {quote(fs.device)}",
+        "^has_journal" in features.split(","),
+    )
+    return Work(Command(text, TUNE2FS, not_on_bigalloc=removes_journal))
 
 
 def _has(fs: Filesystem, feature: str) -> Command:
