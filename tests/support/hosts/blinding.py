@@ -90,7 +90,7 @@ def _visit(value: Any, found: list[Place], met: set[int]) -> None:
     met.add(id(value))
     for name, kind in FACTS[type(value)]:
         inside = getattr(value, name)
-        if type(inside) is Known or (kind in BESIDE and inside not in (None, ())):
+        if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
             found.append(Place(kind, id(value)))
     for part in _parts(value):
         if id(part) not in met:
@@ -99,7 +99,7 @@ def _visit(value: Any, found: list[Place], met: set[int]) -> None:
 
 def _parts(value: Any) -> list[Any]:
     """Return the parts of a value that may contain facts."""
-    if type(value) is Known:
+    if isinstance(value, Known):
         return [value.value] if MAY_HOLD[type(value.value)] else []
     if facts := FACTS[type(value)]:
         return [part for name, _ in facts if MAY_HOLD[type(part := getattr(value, name))]]
@@ -144,9 +144,9 @@ class _Blinding:
         return self._made[id(value)]
 
     def _seen(self, value: Any) -> Any:
-        if type(value) is Known:
+        if isinstance(value, Known):
             inside = self.seen(value.value)
-            return value if inside is value.value else Known(inside, value.origin)
+            return value if inside is value.value else type(value)(inside, value.origin)
         if FACTS[type(value)]:
             return self._record(value)
         if type(value) is tuple:
@@ -165,7 +165,7 @@ class _Blinding:
             elif kind in BESIDE and now not in (None, ()):
                 gap = _gap(kind)
                 changed |= {k: gap if v is Unknown else v for k, v in BESIDE[kind].items()}
-            elif type(now) is Known:
+            elif isinstance(now, Known):
                 changed[name] = _gap(kind)
         if not changed:
             return value
