@@ -257,15 +257,18 @@ def _format(name: bytes) -> str:
     )
 
 
+_noted: Callable[..., Remedy] = lazily("remedies.remount", "with_other_mounts")
+
+
 def with_losses(found: tuple[Remedy, ...], fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
     """Return remedies as `unmounting.with_loss` does, which a healthy host never imports."""
     steps = [step for each in found for step in each.steps]
     unmounts = any(isinstance(step.change, Unmount) for step in steps)
-    is_risky = unmounts or any(step.undo_by_unmount for step in steps)
-    loses = is_risky and ("/" in fs.mount_points or len(fs.mounts) > 1)
-    loses = loses or (unmounts and _is_unseen(fs))
+    undoes = any(step.undo_by_unmount for step in steps)
+    of_root = "/" in fs.mount_points and (unmounts or undoes)
+    loses = of_root or (unmounts and (len(fs.mounts) > 1 or _is_unseen(fs)))
     if not loses and not _may_lose(fs, host):
-        return found
+        return tuple(_noted(each, fs) for each in found) if undoes else found
     with_loss: Callable[[Remedy, Filesystem, Host], Remedy]
     with_loss = lazily("remedies.unmounting", "with_loss")
     return tuple(with_loss(each, fs, host) for each in found)

@@ -27,7 +27,7 @@ from ext4audit.facts.mount import (
     is_user_option,
 )
 from ext4audit.facts.options import option_name
-from ext4audit.finding import Check, NewMount, Phase, Remount, Step, Unmount
+from ext4audit.finding import Check, NewMount, Phase, Remedy, Remount, Step, Unmount, few
 from ext4audit.layout import changed_settings
 from ext4audit.remedies import (
     E2FSCK,
@@ -77,6 +77,15 @@ def single_mount(fs: Filesystem) -> Mount | None:
     mount = usable_mount(fs)
     is_single = mount is not None and len(fs.mounts) == 1 and mount.mount_point != "/"
     return mount if is_single else None
+
+
+def with_other_mounts(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy with the sentence that its rollback fails while other mounts are there."""
+    if not fs.mounts[1:] or not any(step.undo_by_unmount for step in remedy.steps):
+        return remedy
+    places = few(fs.mount_points)
+    note = f"The rollback unmounts it, and fails while it is mounted on more than one of {places}."
+    return remedy._replace(summary=f"{remedy.summary} {note}")
 
 
 def without_mount(fs: Filesystem) -> str:

@@ -28,7 +28,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.finding import Check, Remedy, Unmount, few
 from ext4audit.remedies import has_errors
-from ext4audit.remedies.remount import kept_by_mount
+from ext4audit.remedies.remount import kept_by_mount, with_other_mounts
 
 ROOT = "/"
 NOT_SEEN = (
@@ -54,7 +54,9 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     if not fs.alive:
         return remedy
     if reason is None:
-        notes = _unseen(fs) if unmounts else _in_use_until(remedy, fs)
+        if not unmounts:
+            return with_other_mounts(remedy, fs)
+        notes = _unseen(fs)
         return remedy._replace(summary=" ".join((remedy.summary, *notes)))
     if unmounts:
         return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
@@ -63,15 +65,6 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
         return remedy
     note = f"There is no rollback that unmounts: {reason}"
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
-
-
-def _in_use_until(remedy: Remedy, fs: Filesystem) -> Iterator[str]:
-    """Yield the sentence that a rollback which unmounts fails while another mount is there."""
-    if len(fs.mounts) > 1 and any(step.undo_by_unmount for step in remedy.steps):
-        yield (
-            "The rollback unmounts it, and fails while it is mounted on more than one of "
-            f"{few(fs.mount_points)}."
-        )
 
 
 def _unseen(fs: Filesystem) -> Iterator[str]:
