@@ -6,10 +6,12 @@ A rule test is a table of such hosts. Nothing here reads the machine that runs t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import (
     BlockDevice,
     LoopDevice,
@@ -40,12 +42,13 @@ from ext4audit.facts.mount import (
     Mount,
     Provenance,
 )
-from ext4audit.facts.options import all_options, recognize
+from ext4audit.facts.options import OptionSpec, Version, all_options, recognize
 from ext4audit.facts.superblock import PrimarySuperblock, Sizes, Superblock, sizes_of
 
 T = TypeVar("T")
 GIB = 1 << 30
 UUID = "4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11"
+OPTIONS_FILE = "/proc/fs/ext4/sda/options"
 UNREAD = Unknown("something", Why.DENIED, "permission denied", "run as root")
 
 
@@ -182,21 +185,9 @@ def options(
 
     With `complete=False` only the given options are established, and `gap` is the reason.
     """
+    origin = OPTIONS_FILE if complete else "/proc/self/mountinfo"
     upstream = kernel(release).upstream
-    origin = "/proc/fs/ext4/sda/options" if complete else "/proc/self/mountinfo"
-    found: dict[str, EffectiveOption] = {}
-    if complete:
-        for spec in all_options():
-            default = spec.default(upstream)
-            if default:
-                found[spec.name] = EffectiveOption(
-                    spec.name,
-                    default,
-                    origin,
-                    Provenance.KERNEL_DEFAULT,
-                    hidden=False,
-                    baseline=default,
-                )
+    found = dict(_kernel_defaults(all_options())(upstream)) if complete else {}
     for token in (*tokens, *hidden):
         recognized = recognize(token)
         name, canonical = (recognized[0].name, recognized[1]) if recognized else (token, token)
@@ -214,6 +205,26 @@ def options(
     if not complete and gap is None:
         gap = unknown("the effective options")
     return EffectiveOptions(origin, complete, tuple(found.values()), shown, gap)
+
+
+@cached_by_identity
+def _kernel_defaults(
+    specs: tuple[OptionSpec, ...],
+) -> Callable[[Version], dict[str, EffectiveOption]]:
+    """Return the function that gives the options of a kernel without any mount option."""
+
+    @cache
+    def of(upstream: Version) -> dict[str, EffectiveOption]:
+        defaults = {spec.name: spec.default(upstream) for spec in specs}
+        return {
+            name: EffectiveOption(
+                name, token, OPTIONS_FILE, Provenance.KERNEL_DEFAULT, hidden=False, baseline=token
+            )
+            for name, token in defaults.items()
+            if token
+        }
+
+    return of
 
 
 def mount(
@@ -401,6 +412,19 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         if changes[kind] is None or isinstance(changes[kind], str):
             changes[kind] = known(changes[kind])
     values: dict[str, Any] = {
+        **_same_of_every_host(),
+        "mounts": Known(tuple(m for fs in filesystems for m in fs.mounts), "/proc/self/mountinfo"),
+        "filesystems": filesystems,
+        "devices": Known(tuple(listed(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
+    }
+    values.update(changes)
+    return Host(**values)
+
+
+@cache
+def _same_of_every_host() -> dict[str, Any]:
+    """Return the fields of a host that do not depend on its filesystems; all are immutable."""
+    return {
         "name": "db1",
         "taken_at": "2026-01-02T03:04:05Z",
         "kernel": Known(kernel(), "uname"),
@@ -409,11 +433,8 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         "container": known(None),
         "kernel_arguments": Known(("quiet",), "/proc/cmdline"),
         "memory": Known(memory(), "/proc/meminfo"),
-        "mounts": Known(tuple(m for fs in filesystems for m in fs.mounts), "/proc/self/mountinfo"),
         "fstab": Known((fstab_entry(),), "/etc/fstab"),
-        "filesystems": filesystems,
         "gaps": (),
-        "devices": Known(tuple(listed(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
         "unmounted": Known((), "lsblk"),
         "boot_loader": Known(BootLoader(Loader.GRUB, "2.06-13+deb12u1"), "/boot/grub"),
         "md_arrays": Known((), "/etc/mdadm/mdadm.conf"),
@@ -421,5 +442,3 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         "trims_all": Known(value=False, origin="fstrim.service"),
         "raid0_default_layout": Known(0, "/sys/module/raid0/parameters/default_layout"),
     }
-    values.update(changes)
-    return Host(**values)

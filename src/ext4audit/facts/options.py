@@ -87,6 +87,7 @@ class _Vocabulary:
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self.options = {name: _spec(name, entry) for name, entry in table.items()}
+        self.every = tuple(self.options.values())
         self.recognize = lru_cache(maxsize=1024)(self._recognize)
 
     def _recognize(self, token: str) -> tuple[OptionSpec, str] | None:
@@ -122,7 +123,7 @@ def _vocabulary() -> _Vocabulary:
 
 def all_options() -> tuple[OptionSpec, ...]:
     """Return all options, in the order of the data file."""
-    return tuple(_vocabulary().options.values())
+    return _vocabulary().every
 
 
 NOT_EXT4_OPTIONS = frozenset(
