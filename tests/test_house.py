@@ -584,9 +584,8 @@ def test_no_other_spelling_takes_a_value() -> None:
     met, dropped = set[str](), set[str]()
     for path in (each for each in MODULES if _decides(each) or room(each) == "layout"):
         for node in nodes(path):
-            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
-            assert not _takes_by_name(node), where
-            assert not _matches_evidence(node), where
+            other = _takes_by_name(node) or _matches_evidence(node)
+            assert not other, f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.ExceptHandler) and "Undetermined" in _names(node.type):
                 kept = any(_is_attribute(each, "unknowns") for each in ast.walk(node))
                 (met if kept else dropped).add(str(path.relative_to(PACKAGE)))
