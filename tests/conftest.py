@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from ext4audit.sources import timeouts
 from support import launcher
 from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
-from support.program import steers_the_program
+from support.program import affects_output
 from support.remedies import dirty_limits
 from support.scheduler import ByFunction, send_fewer_events
 
@@ -42,7 +42,7 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
         signal.signal(number, usual)
 
 # The environment of the user may set options of the program, colours or a language.
-for name in filter(steers_the_program, list(os.environ)):
+for name in filter(affects_output, list(os.environ)):
     del os.environ[name]
 
 # Debian gives users a PATH without the folders of mke2fs, dumpe2fs and losetup.

@@ -28,8 +28,8 @@ from ext4audit import (
     audit_snapshot,
     select_rules,
 )
-from support.archives.contents import DATA_UUID, MOUNTINFO, header, sos_files
-from support.hosts.stories import HOSTS
+from support.archives.contents import DATA_UUID, MOUNTINFO, dumpe2fs_header, sos_files
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run_python
 
 SNAPSHOT = HOSTS / "lvm-linear-nobarrier" / "snapshot"
@@ -150,7 +150,7 @@ def test_a_relative_path_is_that_of_the_working_directory(monkeypatch: pytest.Mo
 def test_times_in_an_archive_are_in_an_unknown_zone(tmp_path: Path) -> None:
     """dumpe2fs prints no zone: this filesystem may have been mounted hours before the audit."""
     mounted = "Last mount time:          Sat Nov 21 05:58:00 2026\n"
-    superblock = header(DATA_UUID).replace("has_journal", "has_journal needs_recovery")
+    superblock = dumpe2fs_header(DATA_UUID).replace("has_journal", "has_journal needs_recovery")
     files = {
         **sos_files(),
         "proc/1/mountinfo": "".join(MOUNTINFO.splitlines(keepends=True)[:2]),
@@ -218,12 +218,12 @@ def test_an_audit_leaves_no_process_behind() -> None:
 @pytest.mark.usefixtures("own_helpers")
 def test_threads_audit_archives_side_by_side(tmp_path: Path) -> None:
     """A helper shared by threads used to read the bytes of one archive as those of another."""
-    stories = sorted(each.parent for each in HOSTS.glob("*/snapshot"))[:12]
-    expected = [audit_snapshot(story / "snapshot").verdicts for story in stories]
-    packed = [tmp_path / f"{story.name}.tar" for story in stories]
-    for story, path in zip(stories, packed, strict=True):
+    fixtures = sorted(each.parent for each in HOSTS.glob("*/snapshot"))[:12]
+    expected = [audit_snapshot(fixture / "snapshot").verdicts for fixture in fixtures]
+    packed = [tmp_path / f"{fixture.name}.tar" for fixture in fixtures]
+    for fixture, path in zip(fixtures, packed, strict=True):
         with tarfile.open(path, "w") as archive:
-            archive.add(story / "snapshot", "snapshot")
+            archive.add(fixture / "snapshot", "snapshot")
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -30,7 +30,7 @@ from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, host_rule, ru
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, host, known, mount, unknown
 from support.examples import examples
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 LIVE = ReportSource("live", "db1")
 FINDING = Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())

@@ -127,13 +127,13 @@ def test_a_marker_that_cannot_be_read_is_no_proof_of_a_host() -> None:
 )
 def test_virtualization_is_what_systemd_says(answer: str | Unknown, found: str | None) -> None:
     """The output is "none" on bare metal; without systemd there is no answer."""
-    assert need(read_virtualization(HostEvidence().tell(VIRT, answer).source())) == found
+    assert need(read_virtualization(HostEvidence().answer(VIRT, answer).source())) == found
 
 
 @pytest.mark.parametrize("text", ["}odd{\n", "", "\n"])
 def test_what_is_no_name_is_no_hypervisor(text: str) -> None:
     """Odd text must not turn a physical machine, which systemd calls "none", into a virtual one."""
-    found = read_virtualization(HostEvidence().tell(VIRT, text).source())
+    found = read_virtualization(HostEvidence().answer(VIRT, text).source())
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
 
@@ -141,7 +141,7 @@ def test_what_is_no_name_is_no_hypervisor(text: str) -> None:
 @pytest.mark.parametrize("answer", [denied(), failed()])
 def test_no_answer_of_systemd_is_no_physical_machine(answer: Unknown) -> None:
     """A program that hung or was refused does not show that the machine is physical."""
-    assert read_virtualization(HostEvidence().tell(VIRT, answer).source()) is answer
+    assert read_virtualization(HostEvidence().answer(VIRT, answer).source()) is answer
 
 
 def test_memory_and_its_dirty_limits_are_read_together() -> None:
@@ -166,7 +166,7 @@ def test_an_odd_limit_is_unknown(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["", "1", "x\ny"])
 def test_an_odd_memory_size_is_unknown(text: str) -> None:
     """Both numbers must be present."""
-    found = read_memory(debian_host().tell(VirtualMemory(), text).source())
+    found = read_memory(debian_host().answer(VirtualMemory(), text).source())
     assert isinstance(found, Unknown)
     assert (found.what, found.why) == ("memory and vm.dirty_*", Why.UNPARSABLE)
 
@@ -186,26 +186,26 @@ UNIT = "/usr/lib/systemd/system/fstrim.timer"
 @pytest.mark.parametrize("path", TRIMMERS)
 def test_each_place_is_enough_to_trim(path: str) -> None:
     """Either a link to the timer or a cron job is enough."""
-    host = debian_host().tell(RealPath(FSTRIM_LINK), absent()).tell(RealPath(path), UNIT)
+    host = debian_host().answer(RealPath(FSTRIM_LINK), absent()).answer(RealPath(path), UNIT)
     assert need(read_trimmer(host.source()))
 
 
 def test_nothing_there_trims_nothing() -> None:
     """Debian leaves the timer disabled."""
-    found = read_trimmer(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source())
+    found = read_trimmer(debian_host().answer(RealPath(FSTRIM_LINK), absent()).source())
     assert found == Known("", FSTRIM_LINK)
 
 
 def test_a_masked_timer_trims_nothing() -> None:
     """The link of a masked timer leads to /dev/null."""
-    assert not need(read_trimmer(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
+    assert not need(read_trimmer(debian_host().answer(RealPath(FSTRIM_LINK), "/dev/null").source()))
 
 
 def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
     """Another place that shows trimming is still enough."""
-    host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
+    host = debian_host().answer(RealPath(FSTRIM_LINK), denied())
     assert isinstance(read_trimmer(host.source()), Unknown)
-    assert need(read_trimmer(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
+    assert need(read_trimmer(host.answer(RealPath(TRIMMERS[1]), UNIT).source()))
 
 
 LISTED = "--listed-in /etc/fstab:/proc/self/mountinfo --verbose --quiet-unsupported"
@@ -249,17 +249,17 @@ def test_another_command_tells_nothing(text: str) -> None:
     found = read_trimming(host.source())[1]
     assert isinstance(found, Unknown)
     assert "systemctl cat" in found.hint
-    host = host.file(OF_UNIT, "ExecStart=/sbin/fstrim -a\n").tell(RealPath(FSTRIM_DROP_INS), "/x")
+    host = host.file(OF_UNIT, "ExecStart=/sbin/fstrim -a\n").answer(RealPath(FSTRIM_DROP_INS), "/x")
     assert isinstance(read_trimming(host.source())[1], Unknown)
-    host = host.tell(RealPath(FSTRIM_DROP_INS), absent()).tell(ReadFile(FSTRIM_UNITS[0]), denied())
+    host = host.answer(RealPath(FSTRIM_DROP_INS), absent()).answer(ReadFile(FSTRIM_UNITS[0]), denied())
     assert isinstance(read_trimming(host.source())[1], Unknown)
 
 
 def test_a_job_of_cron_trims_all_that_is_mounted() -> None:
     """Without a timer or job, nothing is trimmed."""
-    host = debian_host().tell(RealPath(FSTRIM_LINK), absent())
+    host = debian_host().answer(RealPath(FSTRIM_LINK), absent())
     assert not need(read_trimming(host.source())[1])
-    assert need(read_trimming(host.tell(RealPath(TRIMMERS[2]), TRIMMERS[2]).source())[1])
+    assert need(read_trimming(host.answer(RealPath(TRIMMERS[2]), TRIMMERS[2]).source())[1])
 
 
 @pytest.mark.parametrize("path", MDADM_CONF)
@@ -304,10 +304,10 @@ ENTRIES = "/boot/loader/entries"
 
 def host_with(*paths: str) -> HostEvidence:
     """Return a host that has only these files of boot loaders."""
-    host = debian_host().tell(RealPath(GRUB), absent())
+    host = debian_host().answer(RealPath(GRUB), absent())
     for path in paths:
-        host.tell(RealPath(path), path)
-    return host.tell(RunCommand(("grub2-install", "--version")), "grub2-install (GRUB) 2.12\n")
+        host.answer(RealPath(path), path)
+    return host.answer(RunCommand(("grub2-install", "--version")), "grub2-install (GRUB) 2.12\n")
 
 
 @pytest.mark.parametrize(
@@ -331,20 +331,20 @@ def test_files_tell_the_boot_loader(paths: tuple[str, ...], expected: BootLoader
 
 def test_a_directory_for_root_only_is_still_there() -> None:
     """On RHEL only root can read /boot/grub2, but its existence is enough."""
-    host = host_with("/boot/grub2").tell(RealPath(GRUB2), denied())
+    host = host_with("/boot/grub2").answer(RealPath(GRUB2), denied())
     assert need(read_boot_loader(host.source())).loader is Loader.GRUB
 
 
 def test_grub_without_its_installer_has_no_version() -> None:
     """RHEL does not install it on EFI systems."""
-    host = host_with(GRUB).tell(RunCommand(("grub-install", "--version")), absent())
+    host = host_with(GRUB).answer(RunCommand(("grub-install", "--version")), absent())
     assert need(read_boot_loader(host.source())) == BootLoader(Loader.GRUB, None)
 
 
 @pytest.mark.parametrize("path", [GRUB, "/efi/EFI/systemd"])
 def test_a_place_that_may_not_be_seen_is_unknown(path: str) -> None:
     """Unknown must not turn into NONE_FOUND."""
-    found = read_boot_loader(host_with().tell(RealPath(path), denied()).source())
+    found = read_boot_loader(host_with().answer(RealPath(path), denied()).source())
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 

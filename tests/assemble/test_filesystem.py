@@ -72,7 +72,7 @@ def test_what_is_mounted_over_it_at_the_last_moment_is_noticed() -> None:
 
 def test_a_refusal_stays_one() -> None:
     """Unknown usage must not pass as healthy."""
-    assert why(usage_of(debian_host().tell(StatFilesystem("/data"), denied()))) is Why.DENIED
+    assert why(usage_of(debian_host().answer(StatFilesystem("/data"), denied()))) is Why.DENIED
 
 
 def test_a_filesystem_that_is_not_mounted_is_not_used() -> None:
@@ -191,7 +191,7 @@ def raid_host(level: str = "raid0") -> HostEvidence:
         str(MD), ["vdb", "vdc"], level=level
     )
     host.mount(30, str(MD), "/data", "/dev/md127").options("md127")
-    host.dumpe2fs("/dev/md127", dumpe2fs_text()).tell(GROUPS, group_table(200))
+    host.dumpe2fs("/dev/md127", dumpe2fs_text()).answer(GROUPS, group_table(200))
     return host.without("/proc/fs/ext4/sdb").without("/sys/fs/ext4/sdb")
 
 
@@ -218,10 +218,10 @@ def test_the_bitmaps_of_a_raid0_are_counted_by_member() -> None:
 
 def test_the_descriptors_are_read_before_dumpe2fs_is_run() -> None:
     """The device's raw descriptors give the same layout."""
-    host = raid_host().tell(GROUPS, denied())
+    host = raid_host().answer(GROUPS, denied())
     for reading in (0, 1):
-        host.tell(superblock_at("/dev/md127", reading), superblock_bytes(200))
-    host.tell(descriptors_at("/dev/md127", 200), descriptor_bytes(0, 200))
+        host.answer(superblock_at("/dev/md127", reading), superblock_bytes(200))
+    host.answer(descriptors_at("/dev/md127", 200), descriptor_bytes(0, 200))
     layout = layout_of(host)
     assert isinstance(layout, Known)
     assert layout.origin.startswith("group descriptors of /dev/md127, ")
@@ -237,7 +237,7 @@ def test_a_stripe_that_cannot_be_seen_is_guessed_with_a_doubt() -> None:
     host.file(f"{base}/minimum_io_size", "65536\n").file(f"{base}/optimal_io_size", "131072\n")
     host.mount(30, "253:0", "/data", "/dev/mapper/vg-data").options("dm-0")
     host.dumpe2fs("/dev/mapper/vg-data", dumpe2fs_text())
-    host.tell(RunCommand(("dumpe2fs", "-g", "/dev/mapper/vg-data")), group_table(200))
+    host.answer(RunCommand(("dumpe2fs", "-g", "/dev/mapper/vg-data")), group_table(200))
     host.without("/proc/fs/ext4/sdb").without("/sys/fs/ext4/sdb")
     layout = assemble_host(host.source(), TAKEN_AT, only={DeviceNumber(253, 0)})
     found = layout.filesystems[0].layout
@@ -274,7 +274,7 @@ def test_a_group_table_that_is_missing_or_cut_off_is_unknown(
     answer: str | Unknown, why: Why
 ) -> None:
     """An incomplete table must not be counted as the whole filesystem."""
-    layout = layout_of(raid_host().tell(GROUPS, answer))
+    layout = layout_of(raid_host().answer(GROUPS, answer))
     assert isinstance(layout, Unknown)
     assert layout.why is why
 

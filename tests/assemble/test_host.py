@@ -210,7 +210,7 @@ def test_an_entry_whose_device_is_not_here_is_not_that_of_its_mount_point(spec: 
 @pytest.mark.parametrize("mount_point", ["/data", "/dat\\141", "//data/./", "/link"])
 def test_an_entry_that_may_name_the_device_is_joined_by_its_mount_point(mount_point: str) -> None:
     """Without root and udev the PARTUUID is unknown: the entry may match, and stays unresolved."""
-    host = debian_host().tell(RealPath("/link"), "/data\n").listed("sdb", "8:16")
+    host = debian_host().answer(RealPath("/link"), "/data\n").listed("sdb", "8:16")
     host.file("/etc/fstab", f"PARTUUID=0ff1ce-02 {mount_point} ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
     assert isinstance(entry.device_number, Unknown)
@@ -227,7 +227,7 @@ def test_of_two_filesystems_with_one_label_the_one_mounted_there_is_meant() -> N
 
 def test_a_label_that_only_the_superblock_has_names_its_filesystem() -> None:
     """Without lsblk and udev's links, the label is read from the mounted superblock."""
-    host = label_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host = label_host().answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
     host.file("/etc/fstab", "LABEL=cl /data ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
     assert entry.device_number == Known(SDB, "superblock")
@@ -254,7 +254,7 @@ def test_a_name_that_the_mount_table_shows_is_that_of_its_device() -> None:
 @pytest.mark.parametrize("mount_point", ["/data", "//data/./", "/link"])
 def test_the_place_of_an_entry_is_found_however_it_is_spelt(mount_point: str) -> None:
     """Symbolic links and unusual spellings resolve to the mount point in the mount table."""
-    host = debian_host().tell(RealPath("/link"), "/data")
+    host = debian_host().answer(RealPath("/link"), "/data")
     host.file("/etc/fstab", f"UUID={DATA_UUID} {mount_point} ext4 defaults 0 2\n")
     found = data_of(host)
     (entry,) = need(found.fstab)
@@ -305,7 +305,7 @@ def test_a_host_without_an_fstab_has_no_entries() -> None:
 
 def test_without_lsblk_the_superblocks_uuids_still_join_fstab() -> None:
     """A container without util-linux may still have dumpe2fs."""
-    host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host = debian_host().answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
     assert fstab_of(host, f"UUID={DATA_UUID} /elsewhere ext4 defaults 0 2") == ["/elsewhere"]
 
 
@@ -357,7 +357,7 @@ def test_two_filesystems_without_a_uuid_share_none() -> None:
 def test_the_kernels_uuid_is_the_last_resort() -> None:
     """FS_IOC_GETFSUUID gives the UUID if neither dumpe2fs nor lsblk does."""
     host = debian_host().as_user().listed("sdb", "8:16", fstype="ext4")
-    host.tell(FilesystemUuid("/data"), bytes.fromhex(DATA_UUID.replace("-", "")))
+    host.answer(FilesystemUuid("/data"), bytes.fromhex(DATA_UUID.replace("-", "")))
     assert data_of(host).uuid == DATA_UUID
 
 
@@ -464,7 +464,7 @@ def test_every_filesystem_is_announced_before_it_is_read() -> None:
 @pytest.mark.parametrize("answer", [absent("uname"), "garbage", ""])
 def test_a_host_without_a_name_and_a_kernel_is_still_read(answer: str | Unknown) -> None:
     """An old archive may lack uname, but its filesystems are still read."""
-    host = assemble(debian_host().tell(Uname(), answer))
+    host = assemble(debian_host().answer(Uname(), answer))
     assert host.name == "unknown"
     assert isinstance(host.kernel, Unknown)
     assert [fs.name for fs in host.filesystems] == ["sda1", "sdb"]
@@ -484,7 +484,7 @@ def test_an_empty_host_is_all_unknown_and_does_not_crash() -> None:
 @pytest.mark.parametrize("name", ["new\nline", "\x1b[31m", "$(id)", "\udcff"])
 def test_a_hostile_host_name_is_a_name(name: str) -> None:
     """A node name may hold anything and is kept unchanged."""
-    host = debian_host().tell(Uname(), f"6.1.0\n#1 SMP\nx86_64\n{name}")
+    host = debian_host().answer(Uname(), f"6.1.0\n#1 SMP\nx86_64\n{name}")
     assert assemble(host).name == name
 
 

@@ -16,7 +16,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.builders import known, listed, mount
+from support.builders import known, lsblk_row, mount
 from support.hosts.evidence_host import (
     LSBLK_JSON,
     LSBLK_PAIRS,
@@ -196,7 +196,7 @@ def test_a_view_without_the_kernels_lists_has_a_gap(filesystems: str | None) -> 
 def test_lists_that_may_not_be_read_are_a_gap_too() -> None:
     """A refusal is no empty list."""
     host = without_ext4(debian_host())
-    host.tell(ListDir("/proc/fs/ext4"), denied()).tell(ListDir("/sys/fs/ext4"), denied())
+    host.answer(ListDir("/proc/fs/ext4"), denied()).answer(ListDir("/sys/fs/ext4"), denied())
     assert len(take_inventory(host.source()).gaps) == 1
 
 
@@ -314,7 +314,7 @@ def test_an_idle_filesystem_has_its_superblock_and_its_fstab_entries() -> None:
 def test_what_other_devices_are_made_of_is_no_filesystem() -> None:
     """A mirror whose metadata stand at the end shows its content on each member."""
     holders = ListDir("/sys/dev/block/8:32/holders")
-    assert names(with_spare().tell(holders, "md127")) == []
+    assert names(with_spare().answer(holders, "md127")) == []
 
 
 def test_what_a_part_of_a_member_shows_is_no_filesystem() -> None:
@@ -323,14 +323,14 @@ def test_what_a_part_of_a_member_shows_is_no_filesystem() -> None:
     host.listed("sdc1", "8:33", fstype="ext4").dumpe2fs("/dev/sdc1", dumpe2fs_text(SPARE_UUID))
     of_disk = ListDir("/sys/dev/block/8:33/../holders")
     assert names(host) == ["sdc1"]
-    assert names(host.tell(of_disk, "")) == ["sdc1"]
-    assert names(host.tell(of_disk, "dm-0")) == []
-    assert names(host.tell(of_disk, "}odd")) == ["sdc1"]
+    assert names(host.answer(of_disk, "")) == ["sdc1"]
+    assert names(host.answer(of_disk, "dm-0")) == []
+    assert names(host.answer(of_disk, "}odd")) == ["sdc1"]
 
 
 def test_holders_with_names_of_no_device_are_unknown() -> None:
     """What holds a device is no filesystem's excuse unless it is a device."""
-    found = unmounted_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), "}odd"))
+    found = unmounted_of(with_spare().answer(ListDir("/sys/dev/block/8:32/holders"), "}odd"))
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
 
@@ -341,7 +341,7 @@ def test_what_a_loop_device_shows_is_one_filesystem(offset: str, expected: list[
     host = with_spare().loop("loop0", "7:0", "/dev/sdc")
     host.file("/sys/dev/block/7:0/loop/offset", f"{offset}\n")
     host.listed("loop0", "7:0", fstype="ext4", uuid=SPARE_UUID)
-    host.dumpe2fs("/dev/loop0", dumpe2fs_text(SPARE_UUID)).tell(
+    host.dumpe2fs("/dev/loop0", dumpe2fs_text(SPARE_UUID)).answer(
         ListDir("/sys/dev/block/7:0/holders"), ""
     )
     assert names(host) == expected
@@ -441,7 +441,7 @@ def test_without_udev_targets_tell_nothing_of_other_devices() -> None:
 
 def test_where_nobody_can_tell_what_a_device_is_for_is_unknown() -> None:
     """It may be a member of something."""
-    found = unmounted_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), denied()))
+    found = unmounted_of(with_spare().answer(ListDir("/sys/dev/block/8:32/holders"), denied()))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 
@@ -449,7 +449,7 @@ def test_where_nobody_can_tell_what_a_device_is_for_is_unknown() -> None:
 def test_without_lsblk_it_is_not_known() -> None:
     """Nor are the devices."""
     host = assemble_host(
-        debian_host().tell(LSBLK_JSON, denied()).tell(LSBLK_PAIRS, denied()).source(), TAKEN_AT
+        debian_host().answer(LSBLK_JSON, denied()).answer(LSBLK_PAIRS, denied()).source(), TAKEN_AT
     )
     assert isinstance(host.unmounted, Unknown)
     assert isinstance(host.devices, Unknown)
@@ -470,7 +470,7 @@ def test_targets_and_containers_have_no_idle_filesystems() -> None:
 @pytest.mark.parametrize(("spares", "why"), [(256, Why.ABSENT), (257, Why.UNSUPPORTED)])
 def test_too_many_are_not_read(spares: int, why: Why) -> None:
     """A store of thousands of volumes would be read for minutes."""
-    devices = [listed(f"dm-{each}", DeviceNumber(253, each)) for each in range(spares)]
+    devices = [lsblk_row(f"dm-{each}", DeviceNumber(253, each)) for each in range(spares)]
     found = read_unmounted(debian_host().source(), known(tuple(devices)), (), _never_read)
     assert isinstance(found, Unknown)
     assert found.why is why

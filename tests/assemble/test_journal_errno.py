@@ -36,7 +36,7 @@ def test_dumpe2fs_tells_it() -> None:
 def test_without_dumpe2fs_the_journal_itself_tells_it() -> None:
     """The superblock gives the first block of the journal, which is read."""
     host = debian_host().dumpe2fs(DEVICE, denied())
-    host.tell(ReadBytes(DEVICE, 77 * 4096, 1024), JOURNAL)
+    host.answer(ReadBytes(DEVICE, 77 * 4096, 1024), JOURNAL)
     found = read_journal_errno(host.source(), DEVICE, known(journal_first_block=77))
     assert need(found) == -5
 

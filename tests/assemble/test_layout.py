@@ -55,8 +55,8 @@ def superblock(groups: int = 2) -> Evidence[Superblock]:
 def readable(host: HostEvidence, groups: int = 2, *sizes: int) -> HostEvidence:
     """Make superblock and descriptors readable; `sizes` are those of successive readings."""
     for reading, size in enumerate(sizes or (groups, groups)):
-        host.tell(superblock_at(PATH, reading), superblock_bytes(size))
-        host.tell(descriptors_at(PATH, size, reading), descriptor_bytes(0, size))
+        host.answer(superblock_at(PATH, reading), superblock_bytes(size))
+        host.answer(descriptors_at(PATH, size, reading), descriptor_bytes(0, size))
     return host
 
 
@@ -73,7 +73,7 @@ def first_bitmap(table: Evidence[GroupTable]) -> tuple[str, int]:
 
 def test_the_descriptors_themselves_are_the_best_reader() -> None:
     """They are read in one ask, and no program is run."""
-    host = readable(debian_host()).tell(LISTED, LIST)
+    host = readable(debian_host()).answer(LISTED, LIST)
     recorder = RecordingSource(host.source())
     table = read_group_table(recorder, PATH, SDB, superblock())
     assert first_bitmap(table) == ("group descriptors of /dev/sdb", 10)
@@ -83,13 +83,13 @@ def test_the_descriptors_themselves_are_the_best_reader() -> None:
 @pytest.mark.parametrize("gap", [denied(), absent(), failed()])
 def test_dumpe2fs_is_the_second_reader(gap: Unknown) -> None:
     """`dumpe2fs -g` reads the descriptors only."""
-    host = debian_host().tell(superblock_at(PATH), gap).tell(LISTED, LIST)
+    host = debian_host().answer(superblock_at(PATH), gap).answer(LISTED, LIST)
     assert first_bitmap(table_of(host)) == ("dumpe2fs -g /dev/sdb", 20)
 
 
 def test_an_archive_may_hold_the_full_text() -> None:
     """A sosreport has the output of dumpe2fs without options."""
-    host = debian_host().tell(CapturedDumpe2fs(PATH), CAPTURED)
+    host = debian_host().answer(CapturedDumpe2fs(PATH), CAPTURED)
     assert first_bitmap(table_of(host)) == ("dumpe2fs /dev/sdb", 30)
 
 
@@ -106,11 +106,11 @@ def test_an_archive_may_hold_the_full_text() -> None:
 )
 def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: Why) -> None:
     """Descriptors that are too few, zero or out of range are rejected, and dumpe2fs is used."""
-    host = readable(debian_host()).tell(descriptors_at(PATH, 2), answer)
+    host = readable(debian_host()).answer(descriptors_at(PATH, 2), answer)
     table = table_of(host)
     assert isinstance(table, Unknown)
     assert table.why is why
-    assert first_bitmap(table_of(host.tell(LISTED, LIST))) == ("dumpe2fs -g /dev/sdb", 20)
+    assert first_bitmap(table_of(host.answer(LISTED, LIST))) == ("dumpe2fs -g /dev/sdb", 20)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_gap_is_the_one_that_can_be_cured(
     raw: Unknown, listed: Unknown, expected: Unknown
 ) -> None:
     """Installing dumpe2fs is no help if root could read the device."""
-    host = debian_host().tell(superblock_at(PATH), raw).tell(LISTED, listed)
+    host = debian_host().answer(superblock_at(PATH), raw).answer(LISTED, listed)
     assert table_of(host) == expected
 
 
@@ -148,7 +148,7 @@ def test_the_gap_of_an_archive_is_that_of_its_own_form() -> None:
 )
 def test_a_table_of_more_than_256_mib_is_not_asked_for(groups: int, why: Why) -> None:
     """4,194,304 descriptors of 64 bytes describe 512 TiB: more groups are not plausible."""
-    host = debian_host().tell(superblock_at(PATH), superblock_bytes(groups))
+    host = debian_host().answer(superblock_at(PATH), superblock_bytes(groups))
     table = table_of(host, groups)
     assert isinstance(table, Unknown)
     assert table.why is why
@@ -199,9 +199,9 @@ def test_meta_bg_is_read_block_by_block() -> None:
     """Each descriptor block is in the first of its 64 groups, and group 64 has no backup."""
     host, size = debian_host(), 65
     for reading in (0, 1):
-        host.tell(superblock_at(PATH, reading), superblock_bytes(size, meta_bg=True))
-    host.tell(ReadBytes(PATH, 4096, 4096), descriptor_bytes(0, 64))
-    host.tell(ReadBytes(PATH, 64 * 32768 * 4096, 64), descriptor_bytes(64, 65))
+        host.answer(superblock_at(PATH, reading), superblock_bytes(size, meta_bg=True))
+    host.answer(ReadBytes(PATH, 4096, 4096), descriptor_bytes(0, 64))
+    host.answer(ReadBytes(PATH, 64 * 32768 * 4096, 64), descriptor_bytes(64, 65))
     table = table_of(host, size)
     assert isinstance(table, Known)
     assert list(table.value.inode_tables) == [32768 * group + 12 for group in range(65)]
@@ -214,15 +214,15 @@ def test_many_places_are_left_to_dumpe2fs(places: int, origin: str) -> None:
     """One run of dumpe2fs is cheaper than thousands of asks, but not than a few."""
     groups = 64 * places
     raw = superblock_bytes(groups, meta_bg=True)
-    host = debian_host().tell(superblock_at(PATH), raw).tell(superblock_at(PATH, 1), raw)
+    host = debian_host().answer(superblock_at(PATH), raw).answer(superblock_at(PATH, 1), raw)
     known = parse_raw_superblock(raw)
     for block in descriptor_blocks(sizes_of(known)):
         first = block // 32768
-        host.tell(ReadBytes(PATH, block * 4096, 4096), descriptor_bytes(first, first + 64))
+        host.answer(ReadBytes(PATH, block * 4096, 4096), descriptor_bytes(first, first + 64))
     lines = (
         f"{n}:0:-1:-1:{n * 32768 + 10}:{n * 32768 + 11}:{n * 32768 + 12}" for n in range(groups)
     )
-    host.tell(LISTED, LIST.partition("0:")[0] + "\n".join(lines))
+    host.answer(LISTED, LIST.partition("0:")[0] + "\n".join(lines))
     table = read_group_table(host.source(), PATH, SDB, Known(known, "dumpe2fs -h /dev/sdb"))
     assert isinstance(table, Known)
     assert (table.origin, table.value.groups) == (origin, groups)
@@ -232,7 +232,7 @@ def test_an_enormous_superblock_is_not_believed() -> None:
     """A damaged size must not cause a terabyte of descriptors to be read."""
     data = bytearray(superblock_bytes(2))
     data[0x150:0x154] = b"\xff\xff\xff\x7f"
-    recorder = RecordingSource(debian_host().tell(superblock_at(PATH), bytes(data)).source())
+    recorder = RecordingSource(debian_host().answer(superblock_at(PATH), bytes(data)).source())
     table = read_group_table(recorder, PATH, SDB, superblock())
     assert isinstance(table, Unknown)
     assert table.why is Why.UNPARSABLE
@@ -244,9 +244,9 @@ def test_more_than_64_mib_are_asked_for_in_parts() -> None:
     groups = (64 << 20) // 64 + 1
     host = debian_host()
     for reading in (0, 1):
-        host.tell(superblock_at(PATH, reading), large_superblock(groups))
-    host.tell(ReadBytes(PATH, 4096, 64 << 20), bytes(64 << 20))
-    host.tell(ReadBytes(PATH, 4096 + (64 << 20), 64), bytes(64))
+        host.answer(superblock_at(PATH, reading), large_superblock(groups))
+    host.answer(ReadBytes(PATH, 4096, 64 << 20), bytes(64 << 20))
+    host.answer(ReadBytes(PATH, 4096 + (64 << 20), 64), bytes(64))
     recorder = RecordingSource(host.source())
     read_group_table(recorder, PATH, SDB, superblock())
     places = [
@@ -268,8 +268,8 @@ def test_an_image_holds_the_filesystem_at_its_start_by_default() -> None:
     """Only partitions have an offset."""
     host = HostEvidence()
     for reading in (0, 1):
-        host.tell(superblock_at("/img", reading), superblock_bytes(2))
-    host.tell(descriptors_at("/img", 2), descriptor_bytes(0, 2))
+        host.answer(superblock_at("/img", reading), superblock_bytes(2))
+    host.answer(descriptors_at("/img", 2), descriptor_bytes(0, 2))
     assert isinstance(read_image_group_table(host.source(), "/img", superblock()), Known)
 
 
@@ -277,8 +277,8 @@ def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
     """All positions are shifted by it; the device of the path is not checked."""
     host = HostEvidence()
     for reading in (0, 1):
-        host.tell(superblock_at("/img", reading, offset=1 << 20), superblock_bytes(2))
-    host.tell(descriptors_at("/img", 2, offset=1 << 20), descriptor_bytes(0, 2))
+        host.answer(superblock_at("/img", reading, offset=1 << 20), superblock_bytes(2))
+    host.answer(descriptors_at("/img", 2, offset=1 << 20), descriptor_bytes(0, 2))
     table = read_image_group_table(host.source(), "/img", superblock(), 1 << 20)
     assert isinstance(table, Known)
     assert (table.origin, list(table.value.block_bitmaps)) == (

@@ -13,8 +13,8 @@ from ext4audit.evidence import Known, Unknown, need
 from ext4audit.sources import ReadBytes
 from ext4audit.sources.live import LiveSource
 from support.hosts.evidence_host import HostEvidence
-from support.hosts.stories import captured
-from support.images.mke2fs import stripe
+from support.hosts.fixture_hosts import captured
+from support.images.mke2fs import striped_geometry
 from support.images.partitioned import (
     BLOCKS_PER_GROUP,
     LINUX,
@@ -36,8 +36,8 @@ def with_filesystem(offset: int = 0) -> HostEvidence:
     """Return a host with a filesystem of two groups in an image."""
     host = HostEvidence()
     for reading in (0, 1):
-        host.tell(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
-    return host.tell(descriptors_at(PATH, 2, offset=offset), descriptor_bytes(0, 2))
+        host.answer(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
+    return host.answer(descriptors_at(PATH, 2, offset=offset), descriptor_bytes(0, 2))
 
 
 def test_the_room_of_a_new_filesystem_is_the_device() -> None:
@@ -49,7 +49,7 @@ def test_the_room_of_a_new_filesystem_is_the_device() -> None:
     inventory = take_inventory(source)
     pages = [
         need(page_of_device(source, inventory, fs.device_number, array))
-        for array in (None, stripe(8, 64))
+        for array in (None, striped_geometry(8, 64))
     ]
     layouts = [need(fs.layout), *(page.layout for page in pages)]
     assert [layout.device_bytes for layout in layouts] == [device_bytes] * 3
@@ -76,7 +76,7 @@ def test_an_image_is_a_single_device() -> None:
 def test_an_image_is_truncated_without_its_last_byte(last: int, details: list[str]) -> None:
     """The doubt gives the length of a complete image."""
     page = page_of_image(
-        with_filesystem().tell(ReadBytes(PATH, last, 1), b"\0").source(), PATH, None, 0
+        with_filesystem().answer(ReadBytes(PATH, last, 1), b"\0").source(), PATH, None, 0
     )
     assert isinstance(page, Known)
     assert [gap.detail for gap in page.value.layout.doubts] == details
@@ -85,7 +85,7 @@ def test_an_image_is_truncated_without_its_last_byte(last: int, details: list[st
 @pytest.mark.parametrize("offset", [0, 1 << 20])
 def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
     """The filesystem begins at the offset on the array."""
-    array = stripe(4, 512)
+    array = striped_geometry(4, 512)
     page = page_of_image(with_filesystem(offset).source(), PATH, array, offset)
     assert isinstance(page, Known)
     assert page.value.layout.geometry == array._replace(offset_bytes=offset)
@@ -115,11 +115,13 @@ def test_a_partition_is_selected_by_its_offset(
         write_at(image, {mib * MIB + 1024: superblock_bytes(2)})
         write_at(image, {mib * MIB + 4096: descriptor_bytes(0, 2)})
     grow(image, 600 * MIB)
-    page = page_of_image(LiveSource(), str(image), stripe(4, 512), offset * MIB)
+    page = page_of_image(LiveSource(), str(image), striped_geometry(4, 512), offset * MIB)
     if isinstance(page, Unknown):
         assert page.detail == found
     else:
-        assert page.value.layout.geometry == stripe(4, 512)._replace(offset_bytes=int(found) * MIB)
+        assert page.value.layout.geometry == striped_geometry(4, 512)._replace(
+            offset_bytes=int(found) * MIB
+        )
 
 
 def test_an_image_without_a_filesystem_has_no_page() -> None:

@@ -46,7 +46,7 @@ def having(printed: str | Unknown, *stored: bytes | Unknown) -> HostEvidence:
     """Return a host with this dumpe2fs output and these device bytes, one answer per reading."""
     host = debian_host().dumpe2fs("/dev/sdb", printed)
     for reading, answer in enumerate(stored):
-        host.tell(at(reading), answer)
+        host.answer(at(reading), answer)
     return host
 
 
@@ -78,7 +78,7 @@ def test_the_kernel_still_answers() -> None:
     host = having(failed(PRINTED, NO_MAGIC), bytes(1024))
     answer = bytearray(232)
     answer[32:40] = (6553600).to_bytes(8, "little")
-    found = need(primary(host.tell(TuneSuperblock("/data"), bytes(answer))))
+    found = need(primary(host.answer(TuneSuperblock("/data"), bytes(answer))))
     assert isinstance(found.kernel, Known)
     assert found.kernel.value.size_blocks == 6553600
 
@@ -144,7 +144,7 @@ def test_a_message_beside_the_header_is_evidence() -> None:
     text = f"dumpe2fs: {BAD_CHECKSUM} while trying to open /dev/sdb\n{dumpe2fs_text()}"
     assert need(primary(having(text))).damage == BAD_CHECKSUM
     host = having(absent())
-    host.tell(CapturedDumpe2fs("/dev/sdb"), text)
+    host.answer(CapturedDumpe2fs("/dev/sdb"), text)
     assert need(primary(host)).damage == BAD_CHECKSUM
 
 

@@ -19,7 +19,7 @@ from ext4audit.parsers.dumpe2fs import (
 )
 from ext4audit.sources.live import LiveSource
 from support.examples import examples
-from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
+from support.images.mke2fs import MkfsRequest, mkfs_requests, needs_e2fsprogs
 
 FEW_GROUPS = 1024
 """For more groups, dumpe2fs without options takes longer than everything else together."""
@@ -38,8 +38,8 @@ def rounded(superblock: Superblock) -> Superblock:
 
 @needs_e2fsprogs
 @examples(60, "EXT4AUDIT_RANDOM_FILESYSTEMS", derandomize=False)
-@given(wishes())
-def test_bytes_and_both_texts_say_the_same(wish: Wish) -> None:
+@given(mkfs_requests())
+def test_bytes_and_both_texts_say_the_same(wish: MkfsRequest) -> None:
     """Raw bytes, `dumpe2fs -h` and `-g` and the full text give one superblock and one table."""
     with wish.made() as made:
         if made is None:

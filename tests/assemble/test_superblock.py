@@ -64,7 +64,7 @@ def superblock_of(host: HostEvidence) -> Evidence[Superblock]:
 
 def test_dumpe2fs_is_the_best_reader() -> None:
     """dumpe2fs prints all fields, so the ioctl is not used."""
-    host = debian_host().tell(TuneSuperblock("/data"), tuned())
+    host = debian_host().answer(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
     assert isinstance(found, Known)
     assert (found.origin, found.value.uuid, found.value.default_mount_options) == (
@@ -77,7 +77,7 @@ def test_dumpe2fs_is_the_best_reader() -> None:
 @pytest.mark.parametrize("gap", [denied(), absent()])
 def test_without_root_the_ioctl_is_used_at_the_mount_point(gap: Unknown) -> None:
     """EXT4_IOC_GET_TUNE_SB_PARAM needs neither root nor the device (Linux 6.18)."""
-    host = debian_host().dumpe2fs("/dev/sdb", gap).tell(TuneSuperblock("/data"), tuned())
+    host = debian_host().dumpe2fs("/dev/sdb", gap).answer(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
     assert isinstance(found, Known)
     assert found.origin == "EXT4_IOC_GET_TUNE_SB_PARAM on /data"
@@ -87,8 +87,8 @@ def test_without_root_the_ioctl_is_used_at_the_mount_point(gap: Unknown) -> None
 @pytest.mark.parametrize("gap", [denied(), absent(), failed()])
 def test_without_dumpe2fs_the_bytes_are_parsed(gap: Unknown) -> None:
     """Without e2fsprogs, or if dumpe2fs fails, the superblock is read as 1024 raw bytes."""
-    host = debian_host().dumpe2fs("/dev/sdb", gap).tell(TuneSuperblock("/data"), tuned())
-    host.tell(superblock_at("/dev/sdb"), superblock_bytes(8))
+    host = debian_host().dumpe2fs("/dev/sdb", gap).answer(TuneSuperblock("/data"), tuned())
+    host.answer(superblock_at("/dev/sdb"), superblock_bytes(8))
     found = superblock_of(host)
     assert isinstance(found, Known)
     assert (found.origin, found.value.size_blocks) == ("1024 bytes at 1024 of /dev/sdb", 262144)
@@ -97,7 +97,7 @@ def test_without_dumpe2fs_the_bytes_are_parsed(gap: Unknown) -> None:
 def test_an_archive_may_hold_the_full_text_only() -> None:
     """With sos's option for it, dumpe2fs runs without -h, and its output includes the header."""
     host = debian_host().dumpe2fs("/dev/sdb", absent())
-    host.tell(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text(label="archived"))
+    host.answer(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text(label="archived"))
     found = superblock_of(host)
     assert isinstance(found, Known)
     assert (found.origin, found.value.label) == ("dumpe2fs /dev/sdb", "archived")
@@ -106,14 +106,14 @@ def test_an_archive_may_hold_the_full_text_only() -> None:
 def test_where_dumpe2fs_is_missing_root_may_still_help() -> None:
     """The refusal is reported, since a user can remedy it first."""
     host = debian_host().dumpe2fs("/dev/sdb", absent())
-    host.tell(superblock_at("/dev/sdb"), denied("1024 bytes at 1024 of /dev/sdb"))
+    host.answer(superblock_at("/dev/sdb"), denied("1024 bytes at 1024 of /dev/sdb"))
     assert superblock_of(host) == denied("1024 bytes at 1024 of /dev/sdb")
 
 
 @pytest.mark.parametrize("offset", [0, 1 << 20])
 def test_an_image_is_read_at_its_offset(offset: int) -> None:
     """dumpe2fs takes no offset, and an image file has no device number to compare."""
-    host = HostEvidence().tell(superblock_at("/img", offset=offset), superblock_bytes(8))
+    host = HostEvidence().answer(superblock_at("/img", offset=offset), superblock_bytes(8))
     found = read_raw_superblock(host.source(), "/img", offset_bytes=offset)
     assert isinstance(found, Known)
     assert found.value.blocks_per_group == 32768
@@ -123,7 +123,7 @@ def test_a_mount_point_that_is_overmounted_is_not_asked() -> None:
     """An ioctl there reaches the topmost filesystem, so the next mount point is used."""
     host = debian_host().dumpe2fs("/dev/sdb", denied())
     host.path("/data", "8:32", 40).path("/again", "8:16", 31)
-    host.tell(TuneSuperblock("/data"), tuned(1)).tell(TuneSuperblock("/again"), tuned())
+    host.answer(TuneSuperblock("/data"), tuned(1)).answer(TuneSuperblock("/again"), tuned())
     assert need(superblock_of(host)).size_blocks == 6553600
 
 
@@ -133,7 +133,7 @@ def test_a_mount_point_that_is_overmounted_is_not_asked() -> None:
 def test_when_neither_answers_the_reason_of_dumpe2fs_stands(answer: bytes | Unknown) -> None:
     """A user can remedy this one."""
     host = debian_host().dumpe2fs("/dev/sdb", denied("superblock of /dev/sdb"))
-    host.tell(TuneSuperblock("/data"), answer)
+    host.answer(TuneSuperblock("/data"), answer)
     assert superblock_of(host) == denied("superblock of /dev/sdb")
 
 
@@ -157,14 +157,14 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
 
 def test_a_missing_node_is_unknown() -> None:
     """Containers often have no device nodes."""
-    found = superblock_of(debian_host().tell(ResolvePath("/dev/sdb"), absent("path /dev/sdb")))
+    found = superblock_of(debian_host().answer(ResolvePath("/dev/sdb"), absent("path /dev/sdb")))
     assert found == absent("path /dev/sdb")
 
 
 def test_the_kernel_states_the_uuid_of_a_mounted_filesystem() -> None:
     """FS_IOC_GETFSUUID (Linux 6.9) works without root."""
     raw = bytes.fromhex(DATA_UUID.replace("-", ""))
-    host = debian_host().tell(FilesystemUuid("/data"), raw)
+    host = debian_host().answer(FilesystemUuid("/data"), raw)
     assert read_uuid(host.source(), SDB, (DATA,)) == DATA_UUID
     assert read_uuid(host.source(), SDB, ()) is None
     assert read_uuid(debian_host().source(), SDB, (DATA,)) is None
@@ -241,7 +241,7 @@ def test_where_the_device_is_refused_nothing_is_read(user: str, hint: str) -> No
 
 def test_a_gap_among_the_descriptors_is_unknown() -> None:
     """Groups that could not be read do not count as zeroed."""
-    host = debian_host().tell(ReadBytes(DEVICE, TABLE_AT, 8 * 32), denied())
+    host = debian_host().answer(ReadBytes(DEVICE, TABLE_AT, 8 * 32), denied())
     found = read_unzeroed_groups(host.source(), DEVICE, of_groups(8))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED

@@ -19,7 +19,7 @@ from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
-from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
+from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, striped_geometry
 from support.program import environment
 from support.timing import command_seconds, relative_time
 
@@ -94,7 +94,7 @@ def test_advice_is_a_matter_of_milliseconds(
     level: str, members: int, chunk_kib: int, tib: int, most: int
 ) -> None:
     """It takes at most the time of 300,000 multiplications at any size, 4 million on wide RAID5."""
-    array = map_of(stripe(members, chunk_kib, level))
+    array = map_of(striped_geometry(members, chunk_kib, level))
     sizes = mke2fs_sizes(tib * TIB)
     advice = advise(array, sizes)
     words = f"{advice.blocks_per_group_option} {advice.flex_bg_groups}" if advice else "none"
@@ -106,11 +106,11 @@ def test_advice_is_a_matter_of_milliseconds(
 @pytest.mark.parametrize(
     ("geometry", "gib", "flex", "clusters"),
     [
-        (stripe(32, 4, "raid6"), 166, 16, 16),
-        (stripe(16, 8, "raid5"), 199, 16, 16),
-        (stripe(28, 256, "raid5"), 7183, 16, 16),
-        (stripe(28, 1024, "raid6"), 269, 32, 4),
-        (stripe(24, 4), 1200, 1, 1),
+        (striped_geometry(32, 4, "raid6"), 166, 16, 16),
+        (striped_geometry(16, 8, "raid5"), 199, 16, 16),
+        (striped_geometry(28, 256, "raid5"), 7183, 16, 16),
+        (striped_geometry(28, 1024, "raid6"), 269, 32, 4),
+        (striped_geometry(24, 4), 1200, 1, 1),
     ],
 )
 def test_advice_that_finds_little_ends_soon(

@@ -32,24 +32,24 @@ from ext4audit.renderers import Audited, Page, formats
 from ext4audit.renderers.json_v1 import render as json_v1
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.hosts.crowded import (
-    many_binds,
+from support.hosts.evidence_host import TAKEN_AT, HostSource
+from support.hosts.large_hosts import (
+    many_bind_mounts,
     many_containers,
-    many_copies,
-    many_elsewhere,
     many_filesystems,
-    many_on_one_place,
-    many_others,
+    many_in_other_namespaces,
+    many_mounted_copies,
+    many_other_mounts,
+    many_stacked_mounts,
 )
-from support.hosts.crowded_stacks import (
-    LINES,
+from support.hosts.large_stacks import (
+    FSTABS,
     STACKS,
-    defects,
     equal_lines,
     loops,
+    many_defects,
     volumes_without_tables,
 )
-from support.hosts.evidence_host import TAKEN_AT, HostSource
 
 pytestmark = pytest.mark.bench
 
@@ -58,8 +58,8 @@ MOST_TIMES = 1.5 * MANY / FEW
 FREE = 1_000
 """Lines that the larger host may run in excess; 60 items have about 1,800 pairs."""
 PAGE = Page("0.0", TAKEN_AT)
-MOUNTS = (many_binds, many_on_one_place, many_others, many_containers)
-FILESYSTEMS = (many_filesystems, many_copies, many_elsewhere)
+MOUNTS = (many_bind_mounts, many_stacked_mounts, many_other_mounts, many_containers)
+FILESYSTEMS = (many_filesystems, many_mounted_copies, many_in_other_namespaces)
 Crowd = Callable[[int], HostSource]
 
 
@@ -115,14 +115,14 @@ def squares(work: Callable[[int], object]) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("build", [*MOUNTS, *FILESYSTEMS, *STACKS, *LINES])
+@pytest.mark.parametrize("build", [*MOUNTS, *FILESYSTEMS, *STACKS, *FSTABS])
 def test_an_audit_has_no_squares(build: Crowd) -> None:
     """Six times the mounts, devices or fstab lines execute at most nine times as many lines."""
     hosts = {count: build(count) for count in (FEW, MANY)}
     assert squares(lambda count: audited(hosts[count], ())) == {}
 
 
-@pytest.mark.parametrize("build", [defects, equal_lines, volumes_without_tables])
+@pytest.mark.parametrize("build", [many_defects, equal_lines, volumes_without_tables])
 def test_no_format_has_squares(build: Crowd) -> None:
     """This holds for findings of many filesystems, many findings of one, and many unknowns."""
     hosts = {count: build(count) for count in (FEW, MANY)}
@@ -149,7 +149,7 @@ def test_targets_have_no_squares() -> None:
 
 def test_a_policy_has_no_squares() -> None:
     """The policy has a suppression for each filesystem."""
-    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+    reports = {count: report_of(many_defects(count)) for count in (FEW, MANY)}
 
     def apply(count: int) -> None:
         subjects = [fs.mount_points[0] for fs in reports[count].host.filesystems]
@@ -163,7 +163,7 @@ def test_a_policy_has_no_squares() -> None:
 
 def test_a_script_has_no_squares() -> None:
     """The remedies of many filesystems become a script and a playbook."""
-    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+    reports = {count: report_of(many_defects(count)) for count in (FEW, MANY)}
     audited_host = AuditedHost("host", None, TAKEN_AT, "0.0")
 
     def write(count: int) -> None:
@@ -177,7 +177,7 @@ def test_a_script_has_no_squares() -> None:
 
 def test_a_baseline_has_no_squares() -> None:
     """A report is compared with itself as a baseline and as a JSON document."""
-    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+    reports = {count: report_of(many_defects(count)) for count in (FEW, MANY)}
     documents = {
         count: json.loads(json_v1([Audited("", reports[count])], PAGE)) for count in reports
     }

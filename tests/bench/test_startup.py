@@ -27,7 +27,7 @@ from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.filesystems.scratch import TAKEN_AT, Scratch
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.timing import command_seconds
 
 ROUNDS = 7

@@ -15,7 +15,7 @@ from ext4audit.cli import run_program
 from ext4audit.evidence import Known
 from ext4audit.sources import ReadFile
 from ext4audit.sources.captured import BEGIN, END, MapSource
-from support.hosts.stories import captured
+from support.hosts.fixture_hosts import captured
 from support.program import run, run_as_nobody, run_python
 from support.shells.collector import SCRIPT
 

@@ -15,7 +15,7 @@ from ext4audit.cli import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
 from ext4audit.cli.completion import SHELLS, script
 from ext4audit.facts.host import all_profiles
 from ext4audit.rules import all_rules
-from support.examples import number
+from support.examples import share_of
 from support.program import run, run_python
 from support.shells.terminal import Shell
 
@@ -233,7 +233,7 @@ def test_a_question_costs_no_audit() -> None:
     assert not heavy & set(done.stderr.split())
 
 
-@pytest.fixture(scope="module", params=list(SHELLS)[: number(len(SHELLS))])
+@pytest.fixture(scope="module", params=list(SHELLS)[: share_of(len(SHELLS))])
 def shell(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shell]:

@@ -23,7 +23,7 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, Scope, register
 from support.builders import filesystem, host, unknown
 from support.examples import sample_of
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 SOURCE = str(HOSTS / "healthy-debian-12" / "snapshot")
 ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.examples import sample_of
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")

@@ -16,8 +16,8 @@ import pytest
 
 from ext4audit.cli import run_program
 from support.examples import sample_of
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fleets import Original
-from support.hosts.stories import HOSTS
 
 STORIES = {
     "db1": "forced-readonly-6.1",
@@ -34,9 +34,9 @@ KEYS = (*STORIES, BROKEN)
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the evidence of all hosts into one folder."""
     folder = tmp_path_factory.mktemp("evidence")
-    for key, story in STORIES.items():
+    for key, fixture in STORIES.items():
         (folder / f"{key}.tar.gz").write_bytes(
-            Original(HOSTS / story / "snapshot").tar("localhost")
+            Original(HOSTS / fixture / "snapshot").tar("localhost")
         )
     (folder / f"{BROKEN}.tar.gz").write_bytes(b"garbage")
     return folder

@@ -15,7 +15,7 @@ from ext4audit.cli.output import FORMATS
 from ext4audit.facts import put_in_force, read_table
 from ext4audit.facts.knowledge import TABLES, built_in_date
 from support.examples import sample_of
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")

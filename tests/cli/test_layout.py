@@ -16,13 +16,13 @@ import pytest
 from ext4audit.cli import run_program
 from ext4audit.cli.layout import _of_image
 from ext4audit.evidence import Truncated, Unknown, Why
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_image
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at
 from support.program import run
 from support.terminals import on_terminal
-from support.timing import HANG_SECONDS, without_waiting
+from support.timing import HANG_SECONDS, assert_no_waiting
 
 pytestmark = needs_e2fsprogs
 TWELVE = ("--members", "12", "--chunk", "512K")
@@ -294,7 +294,7 @@ def test_a_target_that_does_not_answer_is_given_up(
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.files.resolve_path"
     monkeypatch.setattr(hung, hang)
-    with without_waiting():
+    with assert_no_waiting():
         assert run_program(["layout", "/srv", *words]) == 2
     assert "no answer within 0.1 s" in capsys.readouterr().err
 

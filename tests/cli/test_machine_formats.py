@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ext4audit.renderers.nagios import STATUS
 from support.formats.actions_runner import command_in
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")

@@ -17,7 +17,7 @@ import pytest
 
 from ext4audit.cli import OutputFailed, run_program
 from ext4audit.cli.output import FORMATS, Output, outputs_of, write, writing
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import environment, run, run_as_nobody, run_python
 from support.timing import PATIENCE_SECONDS
 

@@ -21,7 +21,7 @@ from support.docs.pages import (
     transcript,
     with_outputs,
 )
-from support.docs.scene import MOUNTED, NOT_RUN, STORIES, Scene, failure
+from support.docs.sandbox import MOUNT_POINT, NOT_RUN, SANDBOX_HOSTS, DocsSandbox, failure
 from support.program import run_new
 
 E2FSPROGS = "mke2fs 1.47"
@@ -44,17 +44,17 @@ def bare(command: str) -> str:
 
 def needs_mount(command: str) -> bool:
     """Return whether a command names the mount point of the examples."""
-    return re.search(rf"\s{MOUNTED}(?:\s|$)", command) is not None
+    return re.search(rf"\s{MOUNT_POINT}(?:\s|$)", command) is not None
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def scene(tmp_path: Path) -> DocsSandbox:
     """Return a directory in which a page's commands run."""
-    return Scene(tmp_path)
+    return DocsSandbox(tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
+def test_commands_run(page: Path, scene: DocsSandbox, *, accept: bool) -> None:
     """The commands run in the order of the page, and their outputs match the page."""
     text = page.read_text(encoding="utf-8")
     if _depends_on_e2fsprogs(text) and not _e2fsprogs():
@@ -99,7 +99,7 @@ MOUNTING = [page for page in PAGES if any(needs_mount(part.command) for part in 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("page", MOUNTING, ids=name)
-def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
+def test_commands_on_a_mounted_filesystem_run(page: Path, scene: DocsSandbox) -> None:
     """The commands run in a private mount namespace with an ext4 filesystem on /srv."""
     commands = [part.command for part in parts_of(page) if needs_mount(part.command)]
     skip_without_programs_of("\n".join(commands))
@@ -107,8 +107,8 @@ def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
     assert [each for each in failures if each] == []
 
 
-@pytest.mark.parametrize("command", ["--version", "scna", f"scan --from hosts/{STORIES[1]}"])
-def test_the_program_of_the_scene_is_the_real_one(command: str, scene: Scene) -> None:
+@pytest.mark.parametrize("command", ["--version", "scna", f"scan --from hosts/{SANDBOX_HOSTS[1]}"])
+def test_the_program_of_the_scene_is_the_real_one(command: str, scene: DocsSandbox) -> None:
     """A copy of a loaded process prints the same and exits with the same code as a new process."""
     copy = scene.run(f"ext4audit {command}")
     new = run_new(*command.split(), cwd=scene.root)

@@ -17,8 +17,8 @@ from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.docs.pages import ROOT
-from support.docs.scene import STORIES
-from support.hosts.stories import HOSTS
+from support.docs.sandbox import SANDBOX_HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.packages.action import TEMPLATE, Runner, read_yaml
 from support.timing import PATIENCE_SECONDS
 
@@ -47,8 +47,8 @@ def command(word: str) -> str:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Return a directory with the snapshots of two hosts, like a repository of snapshots."""
-    for story in STORIES:
-        shutil.copytree(HOSTS / story / "snapshot", tmp_path / "hosts" / story)
+    for fixture in SANDBOX_HOSTS:
+        shutil.copytree(HOSTS / fixture / "snapshot", tmp_path / "hosts" / fixture)
     return tmp_path
 
 

@@ -14,8 +14,8 @@ from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
 from ext4audit.testing import load_rules, problems, unheeded, verdicts
 from support.docs.pages import PAGES, ROOT, Block, blocks, name
-from support.docs.scene import NAMED, Scene
-from support.hosts.stories import HOSTS
+from support.docs.sandbox import NAMED_FILE, DocsSandbox
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run_python
 
 
@@ -29,13 +29,13 @@ def examples(*languages: str) -> list[tuple[str, Block]]:
 
 
 PYTHON = examples("python")
-FILES = [(page, block) for page, block in PYTHON if NAMED.match(block.text)]
+FILES = [(page, block) for page, block in PYTHON if NAMED_FILE.match(block.text)]
 
 
 @pytest.mark.parametrize(("page", "block"), [each for each in PYTHON if each not in FILES])
 def test_python_runs(page: str, block: Block, tmp_path: Path) -> None:
     """The code runs next to the page's example files and writes nothing to standard error."""
-    scene = Scene(tmp_path)
+    scene = DocsSandbox(tmp_path)
     scene.write_files((ROOT / page).read_text(encoding="utf-8"))
     done = run_python("-c", block.text, cwd=scene.root)
     assert (done.returncode, done.stderr) == (0, ""), page
@@ -51,17 +51,17 @@ def test_yaml_can_be_read(page: str, block: Block) -> None:
 @pytest.mark.parametrize(("page", "block"), FILES)
 def test_a_file_of_python_is_a_rule(page: str, block: Block, tmp_path: Path) -> None:
     """The rule is complete, with all headings, and uses only the public interface."""
-    scene = Scene(tmp_path)
+    scene = DocsSandbox(tmp_path)
     scene.write_files(block.text.join(("```python\n", "```\n")))
     (path,) = scene.root.glob("x*.py")
     (rule,) = load_rules(path)
     assert problems(rule) == (), page
     imported = [n for n in ast.walk(ast.parse(block.text)) if isinstance(n, ast.ImportFrom)]
     assert {node.module for node in imported} == {"ext4audit"}
-    stories = [HOSTS / name / "snapshot" for name in ("lvm-linear-nobarrier", "healthy-debian-12")]
-    outcomes = {each.outcome for story in stories for each in verdicts(rule, story)}
+    fixtures = [HOSTS / name / "snapshot" for name in ("lvm-linear-nobarrier", "healthy-debian-12")]
+    outcomes = {each.outcome for fixture in fixtures for each in verdicts(rule, fixture)}
     assert outcomes == {Outcome.FAIL, Outcome.NOT_APPLICABLE}
-    assert not unheeded(rule, stories[0])
+    assert not unheeded(rule, fixtures[0])
 
 
 def test_the_policy_is_one() -> None:

@@ -16,7 +16,7 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from support.docs.generated_files import write, written
 from support.docs.pages import PAGES, ROOT, name
-from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, runs
+from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, when_it_runs
 
 IN_0_1_0 = 8
 ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr]|thead|tbody)\b)")
@@ -88,7 +88,7 @@ def test_the_index_lists_every_rule_once() -> None:
     text = (RULES / INDEX).read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
     for rule in all_rules():
-        row = f"| {rule.name} | {rule.severity.value} | {runs(rule)} | {rule.summary} |"
+        row = f"| {rule.name} | {rule.severity.value} | {when_it_runs(rule)} | {rule.summary} |"
         assert f"| [{rule.code}]({rule.code}.md) {row}\n" in sections[FAMILIES[rule.family]]
     assert len(re.findall(r"^\| \[", text, re.MULTILINE)) == len(all_rules())
 

@@ -17,7 +17,7 @@ CLOCKS = {"monotonic", "perf_counter"}
 READERS_OF_CLOCKS = {
     "support/timing.py": "distinguishes what waits from what does not, by minutes",
     "support/filesystems/scratch.py": "how long others may look at a device",
-    "support/hanging/short_waits.py": "short waits for what surely hangs",
+    "support/hanging/short_timeouts.py": "short waits for what surely hangs",
     "support/hosts/fuzz_texts.py": "runs by hand",
     "cli/fleet/test_gathering.py": "the quickest of several rounds",
     "sources/live/test_live.py": "three seconds and a hundred: a busy machine is between them",
@@ -108,9 +108,9 @@ KNOWN: Mapping[Node, Mapping[str, str]] = {
 def test_chance_decides_only_where_it_is_known_to(looked_for: Node) -> None:
     """Only the modules with a listed reason contain such calls.
 
-    A busy machine delays anything by seconds: `wait_until` and `without_waiting` allow for that, a
-    check after half a second does not. Time limits of tests are all the same PATIENCE_SECONDS. The
-    kernel delivers terminal output in pieces: one read may return only the first piece.
+    A busy machine delays anything by seconds: `wait_until` and `assert_no_waiting` allow for that,
+    a check after half a second does not. Time limits of tests are all the same PATIENCE_SECONDS.
+    The kernel delivers terminal output in pieces: one read may return only the first piece.
     """
     assert places()[looked_for] == set(KNOWN[looked_for])
 

@@ -18,9 +18,9 @@ from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import open_captured
 from support.archives.contents import archive
 from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
-from support.examples import number
-from support.formats.golden import FOR_EVERY_STORY, check_golden
-from support.hosts.law import changes
+from support.examples import share_of
+from support.formats.golden import FOR_EVERY_HOST, check_golden
+from support.hosts.evidence_loss import better_verdicts
 
 STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 
@@ -32,34 +32,34 @@ def report_of(path: Path) -> Report:
     return audit(ReportSource(found.kind, host.name), host, all_rules())
 
 
-def packed(story: Path, folder: Path) -> Path:
-    """Write the story as the tar that its program creates."""
+def packed(fixture: Path, folder: Path) -> Path:
+    """Write the fixture as the tar that its program creates."""
     path = folder / "packed.tar.xz"
     with tarfile.open(path, mode="w:xz") as tar:
-        for entry in sorted((story / "archive").iterdir()):
+        for entry in sorted((fixture / "archive").iterdir()):
             tar.add(entry, entry.name)
     return path
 
 
-@pytest.mark.parametrize("fmt", FOR_EVERY_STORY)
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_an_archive_gives_the_expected_report(story: Path, fmt: str, *, accept: bool) -> None:
+@pytest.mark.parametrize("fmt", FOR_EVERY_HOST)
+@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
+def test_an_archive_gives_the_expected_report(fixture: Path, fmt: str, *, accept: bool) -> None:
     """The report of a fixture archive equals the kept one."""
-    report = report_of(story / "archive")
-    check_golden(story, [Audited(story.name, report)], fmt, accept=accept)
+    report = report_of(fixture / "archive")
+    check_golden(fixture, [Audited(fixture.name, report)], fmt, accept=accept)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_the_tar_gives_the_report_of_its_directory(story: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
+def test_the_tar_gives_the_report_of_its_directory(fixture: Path, tmp_path: Path) -> None:
     """A tar gives the same report, although not all of its files are kept in memory."""
-    reports = [report_of(path) for path in (packed(story, tmp_path), story / "archive")]
+    reports = [report_of(path) for path in (packed(fixture, tmp_path), fixture / "archive")]
     first, second = (json_v1.render_report(report, tool_version="0") for report in reports)
     assert first == second
 
 
-def contents_of(story: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+def contents_of(fixture: Path) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the relevant files of an archive, and its links."""
-    top = story / "archive"
+    top = fixture / "archive"
     paths = {str(path.relative_to(top)): path for path in top.rglob("*")}
     links = {name: str(path.readlink()) for name, path in paths.items() if path.is_symlink()}
     files = {
@@ -75,15 +75,15 @@ WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
 """It passes because of a feature; without the superblock the size alone excludes the problem."""
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
+@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
+def test_who_gets_less_of_an_archive_is_not_calmer(fixture: Path) -> None:
     """Files are removed, emptied, or cut in the middle of a line."""
-    files, links = contents_of(story)
+    files, links = contents_of(fixture)
     before = report_without(files, links)
     names = [name for name in files if not name.endswith(WHOLE_WHEREVER_THEY_END)]
-    chance = random.Random(story.name)  # noqa: S311
+    chance = random.Random(fixture.name)  # noqa: S311
     broken = {}
-    for name in chance.sample(names, min(len(names), number(12))):
+    for name in chance.sample(names, min(len(names), share_of(12))):
         content = files[name]
         places = range(1, len(content))
         inside = [at for at in places if b"\n" not in content[at - 1 : at + 1]]
@@ -91,7 +91,7 @@ def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
         others = {other: text for other, text in files.items() if other != name}
         for less in (others, *({**files, name: text} for text in (b"", *cuts))):
             after = report_without(less, links)
-            found = changes(before, after) if before and after else []
+            found = better_verdicts(before, after) if before and after else []
             shown = [change for change in found if change != WITHOUT_A_SUPERBLOCK]
             if shown:
                 broken[name] = shown
@@ -124,11 +124,13 @@ def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
+    ("fixture", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
 )
-def test_the_made_archives_are_what_their_script_writes(story: str, files: dict[str, str]) -> None:
+def test_the_made_archives_are_what_their_script_writes(
+    fixture: str, files: dict[str, str]
+) -> None:
     """A manual change would be lost when the script runs again."""
-    top = ARCHIVES / story
+    top = ARCHIVES / fixture
     found = {
         str(path.relative_to(top)): path.read_text(encoding="utf-8")
         for path in top.rglob("*")

@@ -10,8 +10,8 @@ from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, sarif
 from ext4audit.rules import all_rules
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden, kept_descriptors
-from support.hosts.stories import HOSTS, STORIES, TELLING, captured, report_of
+from support.formats.golden import FOR_EVERY_HOST, STORED_REPORTS, check_golden, stored_descriptors
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, HOSTS, IN_EVERY_FORMAT, captured, report_of
 
 FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
 FOR_MANY_HOSTS = [fmt for fmt in FORMATS if fmt != "json"]
@@ -20,26 +20,28 @@ MOST_BYTES = 6_000_000
 UNREAD = Audited("bad.tar.gz", None, "bad.tar.gz: not a snapshot")
 
 
-@pytest.mark.parametrize(("story", "fmt"), KEPT)
-def test_a_host_gives_the_expected_report(story: str, fmt: str, *, accept: bool) -> None:
+@pytest.mark.parametrize(("fixture", "fmt"), STORED_REPORTS)
+def test_a_host_gives_the_expected_report(fixture: str, fmt: str, *, accept: bool) -> None:
     """The report of a fixture host equals the kept one."""
-    check_golden(HOSTS / story, [Audited(story, report_of(story))], fmt, accept=accept)
+    check_golden(HOSTS / fixture, [Audited(fixture, report_of(fixture))], fmt, accept=accept)
 
 
 @pytest.mark.parametrize("fmt", FOR_MANY_HOSTS)
 def test_a_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
     """The fleet is the most informative hosts and a source that could not be read."""
-    hosts = [*(Audited(story, report_of(story)) for story in TELLING), UNREAD]
+    hosts = [*(Audited(fixture, report_of(fixture)) for fixture in IN_EVERY_FORMAT), UNREAD]
     check_golden(FLEET, hosts, fmt, accept=accept)
 
 
-@pytest.mark.parametrize("story", [name for name in STORIES if name.startswith("not-root-")])
-def test_a_host_of_the_lab_answers_all_that_is_asked(story: str) -> None:
+@pytest.mark.parametrize(
+    "fixture", [name for name in FIXTURE_HOSTS if name.startswith("not-root-")]
+)
+def test_a_host_of_the_lab_answers_all_that_is_asked(fixture: str) -> None:
     """The lab checks this too, half an hour later: UPDATE_FIXTURES=1 captures the hosts again.
 
     A new ask would be "not captured" in each of them.
     """
-    source, taken_at = captured(story)
+    source, taken_at = captured(fixture)
     asked = RecordingSource(source)
     assemble_host(asked, taken_at)
     assert asked.answers.keys() == source._answers.keys()
@@ -47,18 +49,18 @@ def test_a_host_of_the_lab_answers_all_that_is_asked(story: str) -> None:
 
 def test_no_kept_report_is_left_over() -> None:
     """A kept report that no test compares would seem up to date."""
-    kept = {f"{story}: {fmt}" for story, fmt in KEPT}
+    kept = {f"{fixture}: {fmt}" for fixture, fmt in STORED_REPORTS}
     found = {
         f"{path.parent.name}: {path.suffix[1:]}"
-        for story in STORIES
-        for path in (HOSTS / story).glob("expected.*")
+        for fixture in FIXTURE_HOSTS
+        for path in (HOSTS / fixture).glob("expected.*")
     }
     assert found == kept
 
 
 def test_every_rule_has_the_expected_descriptor(*, accept: bool) -> None:
     """SARIF descriptors are the same for all hosts, so they are kept once; no extra ones exist."""
-    assert kept_descriptors(accept=accept) == {
+    assert stored_descriptors(accept=accept) == {
         rule.code: sarif.descriptor(rule) for rule in all_rules()
     }
 
@@ -67,8 +69,8 @@ def test_the_telling_hosts_have_different_exit_codes() -> None:
     """They include a clean host, findings at the threshold, and an incomplete audit."""
     codes = {
         path.name.split(".")[1]
-        for story in TELLING
-        for path in (HOSTS / story).glob(f"expected.*.{FOR_EVERY_STORY[0]}")
+        for fixture in IN_EVERY_FORMAT
+        for path in (HOSTS / fixture).glob(f"expected.*.{FOR_EVERY_HOST[0]}")
     }
     assert codes == {"0", "1", "3"}
 

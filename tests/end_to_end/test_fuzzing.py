@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.examples import examples, number
+from support.examples import examples, share_of
 from support.hosts import fuzz_texts
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fuzzing import audit_changed, check
-from support.hosts.stories import HOSTS
 
 
 @examples(200)
@@ -27,15 +27,15 @@ def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
     seed, target = fuzz_texts.targets()[name]
     chance = random.Random(name)  # noqa: S311
     fuzz_texts.try_one(target, seed.encode("utf-8", "surrogateescape"))
-    for _ in range(number(20)):
+    for _ in range(share_of(20)):
         changed = fuzz_texts.changed(seed.encode("utf-8", "surrogateescape"), chance)
         fuzz_texts.try_one(target, changed)
 
 
 def test_the_changes_arrive() -> None:
     """The unchanged host is complete; without its mount table it is incomplete."""
-    story = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
-    before = audit_changed(bytes([story]))
-    reports = (audit_changed(bytes([story, place, 8, 0, 0])) for place in range(256))
+    fixture = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
+    before = audit_changed(bytes([fixture]))
+    reports = (audit_changed(bytes([fixture, place, 8, 0, 0])) for place in range(256))
     assert before.complete
     assert any(not report.complete for report in reports)

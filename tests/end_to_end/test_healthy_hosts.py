@@ -20,9 +20,9 @@ from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, Text
 from ext4audit.sources import Source as Asked
 from support.examples import sample_of
 from support.hosts.evidence_host import denied
+from support.hosts.fixture_hosts import HOSTS, captured
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
-from support.hosts.stories import HOSTS, captured
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 

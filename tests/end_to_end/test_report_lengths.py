@@ -11,8 +11,8 @@ from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
+from support.hosts.fixture_hosts import report_of
 from support.hosts.healthy.hosts import HEALTHY
-from support.hosts.stories import report_of
 
 WIDTHS = pytest.mark.parametrize("width", [None, 100])
 

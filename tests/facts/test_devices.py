@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice, DmDevice, LsblkDevice, is_same_storage
 from ext4audit.facts.mount import DeviceNumber
-from support.builders import disk, known, listed, loop, raid, unknown
+from support.builders import disk, known, loop, lsblk_row, raid, unknown
 
 SDA, SDB = DeviceNumber(8, 0), DeviceNumber(8, 16)
 
@@ -45,7 +45,7 @@ A, B = named("sda", SDA), named("sdb", SDB)
 PATH_A, PATH_B = named("sda", SDA, ID_SERIAL="36001"), named("sdb", SDB, ID_SERIAL="36001")
 OTHER_LUN = named("sdb", SDB, ID_SERIAL="36002")
 VDB = named("vdb", DeviceNumber(254, 16))
-SATA = (listed("sda"),)
+SATA = (lsblk_row("sda"),)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.sources.timeouts import one_helper
-from support.filesystems.mounts import etc_of_its_own
+from support.filesystems.mounts import private_etc_command
 from support.filesystems.scratch import Scratch, run
 
 
@@ -41,6 +41,6 @@ def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
 
     The whole directory is redirected, because `sed -i` renames the file.
     """
-    run("sh", "-c", etc_of_its_own(tmp_path))
+    run("sh", "-c", private_etc_command(tmp_path))
     yield Path("/etc/fstab")
     run("umount", "/etc")

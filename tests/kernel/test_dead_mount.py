@@ -23,8 +23,8 @@ from ext4audit.cli import run_program
 from ext4audit.sources import timeouts
 from support.filesystems.mounts import MNT_DETACH
 from support.hanging import fuse_server
-from support.hanging.short_waits import short_where
-from support.hosts.stories import HOSTS
+from support.hanging.short_timeouts import receive_with_short_timeout
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run_python
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("dead mounts")]
@@ -54,7 +54,9 @@ def dead(
     assert libc.mount(b"dead", place, b"fuse", 0, options.encode()) == 0
     requests = select.poll()
     requests.register(server, select.POLLIN)
-    monkeypatch.setattr(timeouts._Helper, "_receive", short_where(lambda: bool(requests.poll(0))))
+    monkeypatch.setattr(
+        timeouts._Helper, "_receive", receive_with_short_timeout(lambda: bool(requests.poll(0)))
+    )
     for name in WAITS:
         monkeypatch.setattr(f"ext4audit.{name}", SHORT_SECONDS)
     yield tmp_path
@@ -129,7 +131,7 @@ def hang(tmp_path: Path, private_mounts: None) -> Iterator[Hang]:  # noqa: ARG00
 
 def ended(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program as a process, which must end although its path never answers."""
-    short = ("-m", "support.hanging.short_waits", "1", str(place.parent / STOPPED))
+    short = ("-m", "support.hanging.short_timeouts", "1", str(place.parent / STOPPED))
     return run_python(*short, *words, cwd=Path(__file__).parents[1])
 
 

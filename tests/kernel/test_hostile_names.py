@@ -14,7 +14,7 @@ import pytest
 from ext4audit.evidence import need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
-from support.filesystems.scratch import Scratch, apply
+from support.filesystems.scratch import Scratch, apply_remedy
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -79,7 +79,7 @@ def test_printed_commands_work_for_a_hostile_mount_point(scratch: Make, name: by
     assert verdict.outcome is Outcome.FAIL
     remedy = verdict.findings[0].remedies[0]
     assert all(step.command.isascii() and step.command.isprintable() for step in remedy.steps)
-    apply(remedy)
+    apply_remedy(remedy)
     assert one.judge("DUR001").outcome is Outcome.PASS
 
 

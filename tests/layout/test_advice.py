@@ -42,7 +42,7 @@ from support.images.mke2fs import (
     read_superblock,
     run,
     sparse_image,
-    stripe,
+    striped_geometry,
 )
 from support.timing import relative_time
 
@@ -60,7 +60,7 @@ def advised(
     members: int, chunk_kib: int, block: Sizes | None = None, level: str = "raid0"
 ) -> tuple[int, int, bool] | None:
     """Return the advised -g and -G, and whether they are the default."""
-    advice = advise(map_of(stripe(members, chunk_kib, level)), block or made())
+    advice = advise(map_of(striped_geometry(members, chunk_kib, level)), block or made())
     if advice is None:
         return None
     return advice.blocks_per_group_option, advice.flex_bg_groups, advice.is_default
@@ -155,7 +155,7 @@ def test_larger_clusters_want_smaller_flex_groups(cluster_bytes: int, flex_bg_gr
 
 def test_group_sizes_that_look_even_at_infinity_and_are_not_are_refused() -> None:
     """With 8 MiB chunks, 32760 stays on one of 8 members for 32 GiB before it moves on."""
-    eight = map_of(stripe(8, 8192))
+    eight = map_of(striped_geometry(8, 8192))
     assert evenness(eight, made(group_option=32760)) > 0.95
     assert advised(8, 8192) == (32720, 16, False)
 
@@ -164,7 +164,7 @@ def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
     """A group has at most 32768 inodes, and 32768 blocks with an inode per 4000 bytes have more."""
     block = made(20 << 30, bytes_per_inode=4000)
     assert block.blocks_per_group == 32152
-    advice = advise(map_of(stripe(12, 512)), block)
+    advice = advise(map_of(striped_geometry(12, 512)), block)
     assert advice is not None
     options = MkfsOptions(
         group_option=advice.blocks_per_group_option,
@@ -207,7 +207,7 @@ def test_the_next_number_of_members(
     members: int, level: str, block: Sizes, grown: int | None
 ) -> None:
     """The groups are unchanged, and the stripe becomes wider."""
-    found = growth(stripe(members, 512, level), block)
+    found = growth(striped_geometry(members, 512, level), block)
     assert (found.members if found else None) == grown
 
 
@@ -235,12 +235,12 @@ def test_group_sizes_are_tried_down_to_seven_eighths() -> None:
 
 def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
     """Chunks smaller than a block have no period of blocks."""
-    assert growth(stripe(4, 2), made()) is None
+    assert growth(striped_geometry(4, 2), made()) is None
 
 
 def test_a_stripe_over_arrays_does_not_grow_by_a_disk() -> None:
     """md127 of two RAID0s has two members, not the four disks below them."""
-    assert growth(stripe(4, 512, components=(("m0", "m1"), ("m2", "m3"))), made()) is None
+    assert growth(striped_geometry(4, 512, components=(("m0", "m1"), ("m2", "m3"))), made()) is None
 
 
 MIRRORS = (md(sd(a), sd(b), level="raid1", number=ord(a)) for a, b in ("bc", "de", "fg"))
@@ -336,8 +336,10 @@ def test_disks_of_parity_below_a_stripe_are_none_to_spread_over(
 def test_arrays_that_repeat_together_late_are_not_computed() -> None:
     """A search over such arrays would take minutes."""
     names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]
-    arrays = tuple(stripe(1, 4, "raid6", layout=2)._replace(members=each) for each in names)
-    over = stripe(1, 512, components=arrays)._replace(members=tuple(chain(*names)))
+    arrays = tuple(
+        striped_geometry(1, 4, "raid6", layout=2)._replace(members=each) for each in names
+    )
+    over = striped_geometry(1, 512, components=arrays)._replace(members=tuple(chain(*names)))
     few = made(1 << 30)
     found = layout_advice(measure(predict_table(few), few, map_of(over)), few)
     assert found.curable.startswith("No group size is advised: none is computed")
@@ -358,15 +360,18 @@ def test_a_volume_of_two_arrays_is_promised_the_first_one_only() -> None:
 
 def test_an_array_of_unequal_disks_does_not_grow() -> None:
     """The kernel can only take over a RAID0 of one zone."""
-    assert growth(stripe(4, 512, layout=2, member_bytes=(TIB, TIB, TIB // 2, TIB)), made()) is None
+    assert (
+        growth(striped_geometry(4, 512, layout=2, member_bytes=(TIB, TIB, TIB // 2, TIB)), made())
+        is None
+    )
 
 
 def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
     """Four disks have the default's bitmaps on one; five spread them."""
-    found = growth(stripe(4, 512), made())
+    found = growth(striped_geometry(4, 512), made())
     assert found is not None
     assert (found.members, round(found.evenness, 2)) == (5, 1.0)
-    assert round(evenness(map_of(stripe(4, 512)), made()), 2) == 0.25
+    assert round(evenness(map_of(striped_geometry(4, 512)), made()), 2) == 0.25
 
 
 @needs_e2fsprogs
@@ -393,7 +398,7 @@ def test_packed_bitmaps_are_even_until_the_filesystem_grows() -> None:
 
 
 GEOMETRIES = st.builds(
-    stripe,
+    striped_geometry,
     st.integers(4, 24),
     st.sampled_from([16, 32, 64, 128, 256, 508, 512, 520, 1024]),
     st.sampled_from(["raid0", "raid10", "raid5", "raid6"]),
@@ -424,8 +429,8 @@ def evenness_in_window(stack_map: StackMap, block: Sizes) -> float:
 
 @examples(30)
 @given(GEOMETRIES, FILESYSTEMS)
-@example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
-@example(stripe(18, 128, "raid5"), made(TIB))
+@example(striped_geometry(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
+@example(striped_geometry(18, 128, "raid5"), made(TIB))
 def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: Sizes) -> None:
     """mke2fs accepts it, and neither the whole filesystem nor its first part becomes less even.
 
@@ -451,7 +456,7 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
 
 @examples(30)
 @given(GEOMETRIES, FILESYSTEMS)
-@example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
+@example(striped_geometry(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes) -> None:
     """Advice treats groups with a superblock backup as ordinary ones, an error of 0.01 at most."""
     stack_map = map_of(geometry)
@@ -466,7 +471,7 @@ def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes)
 
 def test_advice_for_a_default_that_is_a_hotspot_at_first_is_even_as_a_whole() -> None:
     """With a RAID6 of 9, the default has 1.00 on the whole of 1 TiB, and 0.50 at first."""
-    stack_map, block = map_of(stripe(9, 520, "raid6")), made(TIB, flex_bg_groups=8)
+    stack_map, block = map_of(striped_geometry(9, 520, "raid6")), made(TIB, flex_bg_groups=8)
     assert round(evenness(stack_map, block), 2) == 1.0
     assert round(evenness_in_window(stack_map, block), 2) == 0.5
     advice = advise(stack_map, block)
@@ -493,7 +498,7 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
     other: N_eff >= N / (1 + 2 N (b / G)^2). With flex groups only the first one is moved; without
     them, 64 groups per member are enough to outweigh the few that have a backup.
     """
-    stack_map = map_of(stripe(members, chunk_kib))
+    stack_map = map_of(striped_geometry(members, chunk_kib))
     period = StripePeriod(stack_map, 4096)
     strides = period.period_blocks // gcd(option * flex, period.period_blocks)
     blocks = max(4 * strides, (64 if flex == 1 else 16) * members) * option * flex
@@ -505,7 +510,7 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
 
 def test_all_who_ask_for_a_stripe_share_one_search() -> None:
     """A rule, its remedies and the layout page need the same result."""
-    stripe_of_12, sizes = stripe(12, 512), made(1 << 40)
+    stripe_of_12, sizes = striped_geometry(12, 512), made(1 << 40)
     assert advice_on(stripe_of_12, sizes) is advice_on(stripe_of_12, sizes)
 
 
@@ -516,7 +521,7 @@ def test_all_who_ask_for_a_stripe_share_one_search() -> None:
 )
 def test_advice_takes_milliseconds(size_tib: int, members: int, chunk_kib: int, level: str) -> None:
     """Neither the filesystem's size nor its number of groups matters: 5 are about 10 ms."""
-    stack_map, block = map_of(stripe(members, chunk_kib, level)), made(size_tib * TIB)
+    stack_map, block = map_of(striped_geometry(members, chunk_kib, level)), made(size_tib * TIB)
     assert relative_time(lambda: advise(stack_map, block), rounds=5) < 5
 
 
@@ -527,7 +532,7 @@ def test_advice_takes_milliseconds(size_tib: int, members: int, chunk_kib: int, 
 )
 def test_mke2fs_makes_an_even_layout_of_the_advice(members: int, chunk_kib: int) -> None:
     """On the real layout of 1.2 TiB the advice is even, for all usual arrays."""
-    advice = advise(map_of(stripe(members, chunk_kib)), made())
+    advice = advise(map_of(striped_geometry(members, chunk_kib)), made())
     assert advice is not None
     options = f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"
     measured = layout_of(options, members, chunk_kib, TWELVE_DISKS_BLOCKS)
@@ -541,7 +546,7 @@ def test_mke2fs_makes_an_even_layout_of_the_advice(members: int, chunk_kib: int)
 )
 def test_mke2fs_makes_an_even_layout_on_other_levels(level: str, members: int) -> None:
     """All writes are even, including those of parity and mirrors."""
-    advice = advise(map_of(stripe(members, 512, level)), made())
+    advice = advise(map_of(striped_geometry(members, 512, level)), made())
     assert advice is not None
     options = f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"
     measured = layout_of(options, members, 512, TWELVE_DISKS_BLOCKS, level)
@@ -561,7 +566,7 @@ def planned_advice(
 ) -> LayoutAdvice:
     """Return the advice for a filesystem on a RAID0 with chunks of 512 KiB."""
     block = mke2fs_sizes(size_bytes, MkfsOptions(**options))
-    measured = measure(predict_table(block), block, map_of(stripe(members, 512)))
+    measured = measure(predict_table(block), block, map_of(striped_geometry(members, 512)))
     return layout_advice(measured, block)
 
 
@@ -605,7 +610,7 @@ def test_a_stride_is_the_other_way_for_groups_that_are_not_packed(
 ) -> None:
     """With a stride of one chunk, the bitmaps move from disk to disk."""
     block = made(flex_bg_groups=flex_bg_groups)
-    measured = measure(predict_table(block), block, map_of(stripe(members, chunk_kib)))
+    measured = measure(predict_table(block), block, map_of(striped_geometry(members, chunk_kib)))
     recreate = layout_advice(measured, block).recreate or ""
     assert "Back up, recreate" in recreate
     assert ("Or keep the groups" in recreate) is bool(stride)

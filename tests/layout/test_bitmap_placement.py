@@ -15,9 +15,9 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.examples import examples
-from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, striped_geometry
 
-TWELVE = map_of(stripe(12, 512))
+TWELVE = map_of(striped_geometry(12, 512))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_placement_counts_what_the_groups_have(
 
 
 GEOMETRIES = st.builds(
-    stripe,
+    striped_geometry,
     st.integers(4, 24),
     st.sampled_from([4, 16, 32, 128, 508, 512, 2048]),
     st.sampled_from(["raid0", "raid10", "raid4", "raid5", "raid6"]),
@@ -84,7 +84,7 @@ def test_the_greatest_common_divisor_tells(
     members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, covers_all_chunks: bool
 ) -> None:
     """The layout is even in the long run if it divides the chunk or the run of bitmaps."""
-    period = StripePeriod(map_of(stripe(members, chunk_kib)), 4096)
+    period = StripePeriod(map_of(striped_geometry(members, chunk_kib)), 4096)
     assert period.covers_all_chunks(group_blocks * flex_groups, flex_groups) is covers_all_chunks
 
 
@@ -93,10 +93,11 @@ def test_the_greatest_common_divisor_tells(
     [
         pytest.param(StackMap(("a", "b"), None, lambda _: (), lambda _: (), 65536), id="no stripe"),
         pytest.param(
-            StackMap(("a", "b"), stripe(2, 512), lambda _: (), lambda _: (), None), id="zones"
+            StackMap(("a", "b"), striped_geometry(2, 512), lambda _: (), lambda _: (), None),
+            id="zones",
         ),
-        pytest.param(map_of(stripe(2, 2)), id="chunk smaller than a block"),
-        pytest.param(map_of(stripe(2, 6)), id="chunk of one block and a half"),
+        pytest.param(map_of(striped_geometry(2, 2)), id="chunk smaller than a block"),
+        pytest.param(map_of(striped_geometry(2, 6)), id="chunk of one block and a half"),
     ],
 )
 def test_what_is_no_period_of_chunks_is_refused(stack_map: StackMap) -> None:

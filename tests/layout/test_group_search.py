@@ -33,7 +33,7 @@ from ext4audit.layout.group_search import (
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.examples import examples
-from support.images.mke2fs import layout_of, needs_e2fsprogs, stripe
+from support.images.mke2fs import layout_of, needs_e2fsprogs, striped_geometry
 
 LEAST_MEMBERS = {"raid6": 4, "raid5": 3, "raid4": 3}
 BLOCKS = 314572800
@@ -73,7 +73,7 @@ def cases(draw: st.DrawFn) -> Case:
     groups = block.groups
     assume(groups >= 64 and groups >= 4 * members * (flex or 1))
     assume(chunk_kib * 1024 % block_bytes == 0)
-    return Case(stripe(members, chunk_kib, level), block)
+    return Case(striped_geometry(members, chunk_kib, level), block)
 
 
 def most_even(stack_map: StackMap, block: Sizes, flex_sizes: set[int]) -> float:
@@ -132,7 +132,9 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
         flex_bg_groups=int(flex[1]) if flex else 16 if packed else 1,
         cluster_bytes=32768 if "-C " in mkfs else None,
     )
-    advice = advise(map_of(stripe(members, chunk_kib, level)), mke2fs_sizes(BLOCKS * 4096, options))
+    advice = advise(
+        map_of(striped_geometry(members, chunk_kib, level)), mke2fs_sizes(BLOCKS * 4096, options)
+    )
     assert advice is not None
     assert advice.evenness >= 0.95
     kept = f"-O bigalloc {'-C 32768' if '-C ' in mkfs else ''}" if clusters else ""
@@ -153,7 +155,7 @@ def test_a_default_that_mke2fs_refuses_is_no_default(option: int, *, is_even: bo
     with pytest.raises(ValueError, match="too many inodes"):
         mke2fs_sizes(BLOCKS * 4096, options)
     made = mke2fs_sizes(BLOCKS * 4096, replace(options, group_option=option))
-    stack_map = map_of(stripe(4, 512))
+    stack_map = map_of(striped_geometry(4, 512))
     assert (evenness(stack_map, made) >= EVEN) is is_even
     advice = advise(stack_map, made)
     assert advice is not None
@@ -167,7 +169,7 @@ def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
     block = mke2fs_sizes(
         BLOCKS * 4096, MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, flex_bg_groups=1)
     )
-    expected = evenness_with_stride(map_of(stripe(16, 16)), block, 4)
+    expected = evenness_with_stride(map_of(striped_geometry(16, 16)), block, 4)
     made = layout_of("-O ^flex_bg -E stride=4", 16, 16, BLOCKS)
     plain = layout_of("-O ^flex_bg", 16, 16, BLOCKS)
     assert round(plain.evenness, 2) == 0.06
@@ -178,13 +180,13 @@ def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
 @pytest.mark.parametrize(
     ("geometry", "size_tib", "options"),
     [
-        (stripe(12, 512), 1, MkfsOptions()),
-        (stripe(16, 16), 1, MkfsOptions()),
-        (stripe(24, 4), 1, MkfsOptions(flex_bg_groups=1)),
-        (stripe(9, 520, "raid6"), 1, MkfsOptions()),
-        (stripe(12, 512, "raid5"), 64, MkfsOptions()),
-        (stripe(7, 64, "raid5"), 16, MkfsOptions(group_option=32744)),
-        (stripe(5, 4), 1, MkfsOptions(group_option=32760, flex_bg_groups=64)),
+        (striped_geometry(12, 512), 1, MkfsOptions()),
+        (striped_geometry(16, 16), 1, MkfsOptions()),
+        (striped_geometry(24, 4), 1, MkfsOptions(flex_bg_groups=1)),
+        (striped_geometry(9, 520, "raid6"), 1, MkfsOptions()),
+        (striped_geometry(12, 512, "raid5"), 64, MkfsOptions()),
+        (striped_geometry(7, 64, "raid5"), 16, MkfsOptions(group_option=32744)),
+        (striped_geometry(5, 4), 1, MkfsOptions(group_option=32760, flex_bg_groups=64)),
     ],
 )
 def test_a_search_knows_how_much_it_counts(

@@ -23,7 +23,7 @@ from ext4audit.layout import (
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.builders import sizes
-from support.examples import examples, number
+from support.examples import examples, share_of
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
 from support.images.mkfs_parameters import mkfs_cases
 
@@ -204,7 +204,7 @@ def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
 
 GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40
 QUICK = "lazy_itable_init=1,nodiscard"
-SETS = number(60, "EXT4AUDIT_MKFS_SETS")
+SETS = share_of(60, "EXT4AUDIT_MKFS_SETS")
 """Hundreds take minutes: set EXT4AUDIT_MKFS_SETS=800 for a release."""
 
 

@@ -18,7 +18,7 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, mke2fs_sizes
 from support.builders import sizes, unknown
 from support.examples import examples
-from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
+from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, striped_geometry
 
 TIB = 1 << 40
 FOUR = StripeGeometry("md0", "raid0", 65536, 0, ("a", "b", "c", "d"))
@@ -147,7 +147,7 @@ def test_half_a_million_groups_are_counted_in_a_moment() -> None:
     """64 TiB: 524,288 groups with three blocks each, on 12 disks."""
     block = mke2fs_sizes(64 * TIB, MkfsOptions(group_option=32744))
     table = predict_table(block)
-    stack_map = map_of(stripe(12, 512))
+    stack_map = map_of(striped_geometry(12, 512))
     started = time.process_time()
     measured = measure(table, block, stack_map)
     assert time.process_time() - started < 1.0
@@ -167,13 +167,15 @@ def test_the_bitmaps_of_twelve_disks_come_out_by_the_closed_form(
 ) -> None:
     """12 x (100 GiB - 64 MiB), chunks of 512 KiB: the figures of the public article, computed."""
     block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
-    measured = measure(predict_table(block), block, map_of(stripe(12, 512)), basis="computed")
+    measured = measure(
+        predict_table(block), block, map_of(striped_geometry(12, 512)), basis="computed"
+    )
     assert [member.bitmaps for member in measured.members] == bitmaps
 
 
 def test_a_thousand_group_starts_lie_on_three_of_twelve_disks() -> None:
     """The public article's script counts where 1,000 groups of 32768 blocks begin."""
-    stack_map = map_of(stripe(12, 512))
+    stack_map = map_of(striped_geometry(12, 512))
     starts = [0] * 12
     for group in range(1000):
         (place,) = stack_map.data(group * 32768 * 4096)
@@ -260,7 +262,7 @@ def test_the_default_layout_on_other_levels(
 ) -> None:
     """Parity spreads the writes but not the bitmaps themselves; chunks are of 512 KiB."""
     block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096)
-    measured = measure(predict_table(block), block, map_of(stripe(members, 512, level)))
+    measured = measure(predict_table(block), block, map_of(striped_geometry(members, 512, level)))
     assert round(measured.bitmap_data.effective_members, 1) == of_the_data
     assert round(measured.effective_members, 1) == of_all_writes
 
@@ -280,6 +282,6 @@ def test_small_files_touch_the_descriptor_table_as_well(
 ) -> None:
     """The descriptor table is a hotspot unless the filesystem has as many TiB as disks."""
     block = mke2fs_sizes(int(size_tib * TIB), options)
-    measured = measure(predict_table(block), block, map_of(stripe(12, 512)))
+    measured = measure(predict_table(block), block, map_of(striped_geometry(12, 512)))
     assert measured.touches.effective_members == pytest.approx(effective_members, abs=0.06)
     assert measured.touches.hottest_share == pytest.approx(hottest_share, abs=0.006)

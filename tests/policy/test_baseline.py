@@ -27,7 +27,7 @@ from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, mount, unknown
 from support.examples import examples
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 LIVE = ReportSource("live", "db1")
 RULES = all_rules()

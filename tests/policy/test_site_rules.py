@@ -37,7 +37,7 @@ from ext4audit.rules import all_rules
 from ext4audit.testing import host_of, load_rules, problems, unheeded, verdicts
 from support.builders import filesystem, host
 from support.examples import sample_of
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run_new
 
 SNAPSHOT = HOSTS / "lvm-linear-nobarrier" / "snapshot"

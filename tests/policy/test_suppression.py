@@ -14,7 +14,7 @@ from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules
 from support.builders import UUID, filesystem, host, mount, unknown
 from support.examples import examples
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 LIVE = ReportSource("live", "db1")
 TODAY = "2026-11-22"

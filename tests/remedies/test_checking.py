@@ -10,7 +10,7 @@ from ext4audit.remedies.checking import (
     without_error_state,
 )
 from support.builders import filesystem, known, mount, unknown
-from support.remedies.plain import commands, printed
+from support.remedies.steps_as_text import commands, printed_steps
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
@@ -29,7 +29,7 @@ def test_a_destroyed_superblock_is_repaired_by_a_person() -> None:
 
 def test_preen_replays_and_verifies_a_clean_state() -> None:
     """Without -f, so that e2fsck decides by the recorded errors what it reads."""
-    assert printed(preen(IDLE)) == (
+    assert printed_steps(preen(IDLE)) == (
         Step(Phase.IMMEDIATE, f"{HELD}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"),
         Step(
             Phase.VERIFY,

@@ -16,7 +16,15 @@ from ext4audit.remedies.configuration import (
     option_steps,
 )
 from support.builders import fstab_entry
-from support.remedies.fstab_file import AROUND, SEDS, audited, place, run, succeeds, try_out
+from support.remedies.fstab_file import (
+    SEDS,
+    TEXT_AROUND,
+    check_edit_and_undo,
+    parsed_line,
+    run,
+    succeeds,
+    write_fstab,
+)
 
 OPTION_EDITS = [
     ("UUID=5678 /data ext4 nobarrier,noatime 0 2", "nobarrier", "", "{0} noatime 0 2"),
@@ -104,11 +112,11 @@ def test_the_edit_changes_only_the_options_and_the_undo_restores_the_file(
     An edit that has run, and an undo of an edit that has not, change nothing.
     """
     written, drop, add, after = edited
-    place(tmp_path, written)
-    edit = edit_options(audited(written), drop.split(), add.split())
+    write_fstab(tmp_path, written)
+    edit = edit_options(parsed_line(written), drop.split(), add.split())
     head = re.match(r"[ \t]*[^ \t]+[ \t]+[^ \t]+[ \t]+[^ \t]+", written)
     assert head is not None
-    try_out(edit, after.replace("{0}", head[0]), tmp_path, sed)
+    check_edit_and_undo(edit, after.replace("{0}", head[0]), tmp_path, sed)
 
 
 SPEC_EDITS = [
@@ -132,8 +140,8 @@ def test_the_first_field_is_changed_and_changed_back(
     written: str, spec: str, after: str, tmp_path: Path, sed: str
 ) -> None:
     """Only the device's name changes, and the undo restores the file byte for byte."""
-    place(tmp_path, written)
-    try_out(edit_spec(audited(written), spec), after, tmp_path, sed)
+    write_fstab(tmp_path, written)
+    check_edit_and_undo(edit_spec(parsed_line(written), spec), after, tmp_path, sed)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +154,9 @@ def test_the_first_field_is_changed_and_changed_back(
 )
 def test_the_type_is_changed_and_changed_back(written: str, after: str, tmp_path: Path) -> None:
     """The word may stand anywhere else in the line."""
-    place(tmp_path, written)
-    try_out(edit_type(audited(written), "ext4"), after, tmp_path)
-    assert edit_type(audited(after), "ext4") is None
+    write_fstab(tmp_path, written)
+    check_edit_and_undo(edit_type(parsed_line(written), "ext4"), after, tmp_path)
+    assert edit_type(parsed_line(after), "ext4") is None
 
 
 CHANGED = [
@@ -167,11 +175,11 @@ def test_where_the_file_was_changed_since_the_audit_the_check_says_so(
     changed: str, tmp_path: Path
 ) -> None:
     """No other line is touched, and the line is not taken for what the edit wanted."""
-    edit = edit_options(audited("UUID=5678 /data ext4 nobarrier 0 2"), ["nobarrier"], [])
+    edit = edit_options(parsed_line("UUID=5678 /data ext4 nobarrier 0 2"), ["nobarrier"], [])
     assert edit is not None
-    place(tmp_path, changed)
+    write_fstab(tmp_path, changed)
     edited = run(edit.command, tmp_path).decode("utf-8", "surrogateescape")
-    assert (edited.startswith(AROUND[0]), edited.endswith(AROUND[1])) == (True, True)
+    assert (edited.startswith(TEXT_AROUND[0]), edited.endswith(TEXT_AROUND[1])) == (True, True)
     assert not succeeds(edit.done, tmp_path)
 
 
@@ -197,7 +205,7 @@ def test_there_is_no_edit_where_nothing_changes_or_nothing_can(
 
 def test_a_line_without_options_has_none_to_edit() -> None:
     """What mount(8) takes for it, `defaults`, does not stand in the file."""
-    assert edit_options(audited("/dev/a /m ext4"), [], ["barrier"]) is None
+    assert edit_options(parsed_line("/dev/a /m ext4"), [], ["barrier"]) is None
 
 
 @pytest.mark.parametrize(
@@ -249,24 +257,24 @@ def test_the_commands_are_readable() -> None:
 
 def test_two_edits_of_a_line_are_one(tmp_path: Path) -> None:
     """Edits of other lines, and steps of other kinds, stay where they are."""
-    place(tmp_path, "U /data ext4 sync,discard 0 2")
-    first = edit_options(audited("U /data ext4 sync,discard 0 2"), ["sync"], ["noatime"])
+    write_fstab(tmp_path, "U /data ext4 sync,discard 0 2")
+    first = edit_options(parsed_line("U /data ext4 sync,discard 0 2"), ["sync"], ["noatime"])
     other = edit_options(fstab_entry("sync", line_number=4).line, ["sync"], [])
-    second = edit_options(audited("U /data ext4 discard,noatime 0 2"), ["discard"], [])
+    second = edit_options(parsed_line("U /data ext4 discard,noatime 0 2"), ["discard"], [])
     assert first is not None
     assert other is not None
     assert second is not None
     remount = Step(Phase.IMMEDIATE, "mount")
     one, *rest = merged((first, remount, other, second))
     assert rest == [remount, other]
-    try_out(one, "U /data ext4 noatime 0 2", tmp_path)
+    check_edit_and_undo(one, "U /data ext4 noatime 0 2", tmp_path)
     apart = (first, other, second._replace(change=None))
     assert merged(apart) == apart
 
 
 def test_tabs_do_not_make_a_command_unreadable() -> None:
     r"""They are spelled \t, which GNU and busybox sed know, and not as octal of printf."""
-    edit = edit_options(audited("UUID=1\t/data\text4\tdefaults\t0\t2"), [], ["noatime"])
+    edit = edit_options(parsed_line("UUID=1\t/data\text4\tdefaults\t0\t2"), [], ["noatime"])
     assert edit is not None
     before, after = r"\t\/data\text4\tdefaults\t", r"\t\/data\text4\tdefaults,noatime\t"
     assert edit.command.endswith(f" '3s/{before}/{after}/' /etc/fstab")
@@ -278,11 +286,11 @@ def test_the_line_of_another_mount_point_is_not_edited(
     tmp_path: Path, sed: str, other: str
 ) -> None:
     """A line that was inserted since the audit moves all others."""
-    before = place(tmp_path, other).read_bytes()
+    before = write_fstab(tmp_path, other).read_bytes()
     edits = (
-        edit_options(audited("U /data ext4 sync,x 0 2"), ["sync"], []),
-        edit_options(audited("U /data ext4 x,sync 0 2"), ["x"], []),
-        edit_spec(audited("U /data ext4 sync,x 0 2"), "UUID=1"),
+        edit_options(parsed_line("U /data ext4 sync,x 0 2"), ["sync"], []),
+        edit_options(parsed_line("U /data ext4 x,sync 0 2"), ["x"], []),
+        edit_spec(parsed_line("U /data ext4 sync,x 0 2"), "UUID=1"),
     )
     for edit in edits:
         assert edit is not None
@@ -294,11 +302,11 @@ def test_the_line_of_another_mount_point_is_not_edited(
 def test_a_link_becomes_a_file_and_what_it_named_stays(tmp_path: Path, sed: str) -> None:
     """The docstring says so; what is mounted at the next boot is the edited file."""
     written = "UUID=5678 /data ext4 nobarrier,x 0 2"
-    fstab = place(tmp_path, written)
+    fstab = write_fstab(tmp_path, written)
     before, named = fstab.read_bytes(), tmp_path / "named"
     fstab.rename(named)
     fstab.symlink_to(named)
-    edit = edit_options(audited(written), ["nobarrier"], [])
+    edit = edit_options(parsed_line(written), ["nobarrier"], [])
     assert edit is not None
     assert run(edit.command, tmp_path, sed) == before.replace(b"nobarrier,x", b"x", 1)
     assert not fstab.is_symlink()
@@ -322,18 +330,20 @@ def test_a_first_field_that_fstab_may_spell_otherwise_is_not_edited(spec: str, w
 
 def test_the_steps_check_the_line() -> None:
     """The order is edit, verification."""
-    steps = option_steps(audited("U /data ext4 nobarrier,noatime 0 2"), ["nobarrier"], ["nofail"])
+    steps = option_steps(
+        parsed_line("U /data ext4 nobarrier,noatime 0 2"), ["nobarrier"], ["nofail"]
+    )
     assert [step.phase for step in steps] == [Phase.PERSISTENT, Phase.VERIFY]
     assert steps[1].command == steps[0].done
     assert steps[1].command.endswith(" -e 'U /data ext4 noatime,nofail 0 2'")
-    assert option_steps(audited("U /data ext4 noatime 0 2"), ["nobarrier"], []) == ()
+    assert option_steps(parsed_line("U /data ext4 noatime 0 2"), ["nobarrier"], []) == ()
 
 
 def test_a_new_name_of_a_device_must_resolve_to_it() -> None:
     """The line is checked, and the device."""
-    edit, *checks = device_steps(audited("/dev/sda /data ext4 x 0 2"), "UUID=9abc")
+    edit, *checks = device_steps(parsed_line("/dev/sda /data ext4 x 0 2"), "UUID=9abc")
     assert [step.command for step in checks] == [
         edit.done,
         'test "$(findfs UUID=9abc)" -ef /dev/sda',
     ]
-    assert device_steps(audited("UUID=9abc /data ext4 x 0 2"), "UUID=9abc") == ()
+    assert device_steps(parsed_line("UUID=9abc /data ext4 x 0 2"), "UUID=9abc") == ()

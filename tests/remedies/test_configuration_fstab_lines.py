@@ -10,7 +10,7 @@ from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit
 from ext4audit.remedies.configuration import edit_options
 from support.examples import examples
-from support.remedies.fstab_file import SEDS, audited, place, try_out
+from support.remedies.fstab_file import SEDS, check_edit_and_undo, parsed_line, write_fstab
 
 BLANKS = st.sampled_from([" ", "\t", "  ", " \t "])
 POOL = (
@@ -60,16 +60,16 @@ def test_whatever_the_line_the_commands_make_one_of_the_other(
     sed: str,
 ) -> None:
     """The command makes `after` of `before`, the undo `before` of `after`; nothing else changes."""
-    line = audited(written)
+    line = parsed_line(written)
     edit = edit_options(line, drop, add)
     if edit is None:
         return
     folder = tmp_path_factory.mktemp("etc")
-    place(folder, written)
+    write_fstab(folder, written)
     assert isinstance(edit.change, LineEdit)
     assert edit.change[:3] == ("/etc/fstab", 3, written)
-    try_out(edit, edit.change.after, folder, sed)
-    changed = audited(edit.change.after)
+    check_edit_and_undo(edit, edit.change.after, folder, sed)
+    changed = parsed_line(edit.change.after)
     others = line._replace(
         options=changed.options, raw_options=changed.raw_options, text=changed.text
     )

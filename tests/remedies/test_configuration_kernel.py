@@ -7,7 +7,7 @@ import pytest
 from ext4audit.finding import Phase
 from ext4audit.remedies.configuration import disable_writeback_throttling, limit_dirty_memory
 from support.builders import memory
-from support.remedies.plain import commands
+from support.remedies.steps_as_text import commands
 
 MIB = 1 << 20
 

@@ -18,7 +18,7 @@ from ext4audit.remedies.features import (
     without_features,
 )
 from support.builders import filesystem, fstab_entry, mount, superblock
-from support.remedies.plain import printed, there_and_back
+from support.remedies.steps_as_text import printed_steps, step_and_undo_lines
 
 IDLE = filesystem(alive=False, mounts=())
 HELD = "test ! -e /sys/fs/ext4/sda && "
@@ -51,7 +51,7 @@ def test_features_that_tune2fs_clears_are_cleared_and_set_again() -> None:
         Disruption.UNMOUNT,
         False,
     )
-    assert printed(remedy.steps) == steps(
+    assert printed_steps(remedy.steps) == steps(
         (CHECK, "tune2fs -O ^orphan_file,^fast_commit /dev/sda"),
         (
             f"{LISTED} | grep -qvw orphan_file",
@@ -77,7 +77,7 @@ def test_the_summary_names_the_place_where_no_commands_are() -> None:
 
 def test_fast_commit_is_cleared_without_a_check() -> None:
     """tune2fs only drops the area of fast commits."""
-    assert printed(clear_fast_commit(IDLE)) == steps(
+    assert printed_steps(clear_fast_commit(IDLE)) == steps(
         ("tune2fs -O ^fast_commit /dev/sda",),
         (f"{LISTED} | grep -qvw fast_commit",),
         ("tune2fs -O fast_commit /dev/sda",),
@@ -88,7 +88,7 @@ def test_fast_commit_is_cleared_without_a_check() -> None:
 def test_checksums_are_turned_off_again_without_a_trace(before: str, also: str) -> None:
     """The rollback clears uninit_bg, which tune2fs sets, unless it was there before."""
     held = superblock(features=frozenset({"extent", *before.split()}))
-    assert printed(enable_metadata_csum(IDLE, held)) == steps(
+    assert printed_steps(enable_metadata_csum(IDLE, held)) == steps(
         (CHECK, f"tune2fs -O metadata_csum /dev/sda && {REBUILT}"),
         (f"{LISTED} | grep -qw metadata_csum",),
         (f"{CHECK} && tune2fs -O ^metadata_csum{also} /dev/sda",),
@@ -98,14 +98,14 @@ def test_checksums_are_turned_off_again_without_a_trace(before: str, also: str) 
 def test_large_dir_has_no_rollback() -> None:
     """tune2fs cannot clear it; the check follows the change."""
     verify = f"{LISTED} | grep -qw large_dir"
-    assert printed(enable_large_dir(IDLE)) == steps(
+    assert printed_steps(enable_large_dir(IDLE)) == steps(
         ("tune2fs -O large_dir /dev/sda", CHECK), (verify,)
     )
 
 
 def test_64bit_is_converted_both_ways() -> None:
     """resize2fs requires a check before each."""
-    assert printed(convert_to_64bit(IDLE)) == steps(
+    assert printed_steps(convert_to_64bit(IDLE)) == steps(
         (CHECK, "resize2fs -b /dev/sda"),
         (f"{LISTED} | grep -qw 64bit",),
         (f"{CHECK} && resize2fs -s /dev/sda",),
@@ -121,13 +121,13 @@ def test_ext3_becomes_ext4_in_fstab_first() -> None:
     """Where the boot comes between, the driver of ext4 mounts it all the same; no rollback."""
     fs, lines = ext3(fstab_entry(fstype="ext3").line)
     found = convert_to_ext4(fs, lines, ("extent", "dir_index"))
-    assert there_and_back(found)[:4] == [
+    assert step_and_undo_lines(found)[:4] == [
         "persistent: fstab 7: ext3 -> ext4",
         "immediate: umount /data",
         (f"immediate: {HELD}tune2fs -O extent,dir_index /dev/sda && {CHECK.removeprefix(HELD)}"),
         "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
     ]
-    assert [step.command for step in printed(found)[4:]] == [
+    assert [step.command for step in printed_steps(found)[4:]] == [
         f"{LISTED} | grep -qw extent",
         "findmnt -nfd backward -o FSTYPE -M /data | grep -qx ext4",
         found[0].done,

@@ -18,7 +18,7 @@ from ext4audit.remedies.flags import (
     set_flags_and_options,
 )
 from support.builders import filesystem, fstab_entry, known, mount, unknown
-from support.remedies.plain import there_and_back
+from support.remedies.steps_as_text import step_and_undo_lines
 
 NOSUID = filesystem(fstab=known((fstab_entry("nosuid"),)))
 NODELALLOC = {"delalloc": "nodelalloc"}
@@ -31,7 +31,7 @@ SHOWS_NODELALLOC = (
 def test_a_flag_and_an_option_are_one_series() -> None:
     """One edit of fstab writes both; the rollback is the opposite."""
     steps = set_flags_and_options(NOSUID, ["noatime"], NODELALLOC, by_new_mount=False)
-    assert there_and_back(steps) == [
+    assert step_and_undo_lines(steps) == [
         "persistent: fstab 7: nosuid -> nosuid,noatime,nodelalloc",
         "immediate: mount -o remount,rw,noatime /dev/sda /data",
         "immediate: mount -o remount,rw,noatime,nodelalloc /dev/sda /data",
@@ -46,11 +46,11 @@ def test_a_flag_and_an_option_are_one_series() -> None:
 def test_an_option_that_no_remount_sets_comes_by_a_new_mount() -> None:
     """The flag is in force already, and the new mount keeps it."""
     steps = set_flags_and_options(NOSUID, ["noatime"], NODELALLOC, by_new_mount=True)
-    assert there_and_back(steps)[2:4] == [
+    assert step_and_undo_lines(steps)[2:4] == [
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,noatime,nodelalloc /dev/sda /data",
     ]
-    assert there_and_back(steps)[6:8] == [
+    assert step_and_undo_lines(steps)[6:8] == [
         "rollback: umount /data",
         "rollback: mount -t ext4 -o rw,noatime,delalloc /dev/sda /data",
     ]
@@ -60,7 +60,7 @@ def test_every_mount_gets_the_flag() -> None:
     """Only the entry of the first one is in fstab; a mount that has the flag is left alone."""
     has_it = mount("/c", mount_id=32, flags=("rw", "noatime"))
     fs = filesystem(mounts=(mount(), mount("/b", mount_id=31), has_it))
-    assert there_and_back(set_flags_and_options(fs, ["noatime"], {}, by_new_mount=False)) == [
+    assert step_and_undo_lines(set_flags_and_options(fs, ["noatime"], {}, by_new_mount=False)) == [
         "persistent: fstab 7: defaults -> defaults,noatime",
         "immediate: mount -o remount,rw,noatime /dev/sda /data",
         "immediate: mount -o remount,rw,noatime /dev/sda /b",
@@ -76,9 +76,9 @@ def test_the_way_back_restores_the_access_times_that_were() -> None:
     """noatime, or strictatime, which the mount table shows by neither of the others."""
     gentle = filesystem(mounts=(mount(flags=("rw", "noatime")),))
     steps = set_flags_and_options(gentle, ["relatime"], {}, by_new_mount=False)
-    assert there_and_back(steps)[-2] == "rollback: mount -o remount,rw,noatime /dev/sda /data"
+    assert step_and_undo_lines(steps)[-2] == "rollback: mount -o remount,rw,noatime /dev/sda /data"
     strict = filesystem(mounts=(mount(flags=("rw",)),), fstab=unknown("fstab"))
-    assert there_and_back(
+    assert step_and_undo_lines(
         set_flags_and_options(strict, ["noatime"], NODELALLOC, by_new_mount=False)
     ) == [
         "immediate: mount -o remount,rw,noatime /dev/sda /data",
@@ -111,7 +111,7 @@ STRICT = mount(flags=("rw",))
 def test_strict_access_times_are_relaxed(wanted: str, fstab: str, edited: str) -> None:
     """The default is relatime, which is not written."""
     fs = filesystem(mounts=(STRICT,), fstab=known((fstab_entry(*fstab.split(",")),)))
-    lines = there_and_back(relax_access_times(fs, (STRICT,), wanted))
+    lines = step_and_undo_lines(relax_access_times(fs, (STRICT,), wanted))
     assert lines == [
         f"persistent: fstab 7: {fstab} -> {edited}",
         f"immediate: mount -o remount,rw,{wanted} /dev/sda /data",
@@ -125,7 +125,7 @@ def test_access_times_are_relaxed_on_all_mounts_or_on_none() -> None:
     """In the order of phases."""
     other = mount("/b", mount_id=31, flags=("rw",))
     fs = filesystem(mounts=(STRICT, other), fstab=known(()))
-    lines = there_and_back(relax_access_times(fs, fs.mounts, "noatime"))
+    lines = step_and_undo_lines(relax_access_times(fs, fs.mounts, "noatime"))
     phases = [line.split(":")[0] for line in lines]
     assert phases == ["immediate"] * 2 + ["verify"] * 2 + ["rollback"] * 2
     part = mount("/b", mount_id=31, flags=("rw",), root="/sub")
@@ -150,7 +150,7 @@ NO_SYNC = (
 
 def test_sync_goes_by_remount() -> None:
     """It is the superblock's: every entry is corrected, except bind mounts."""
-    assert there_and_back(clear_sync(SYNCHRONOUS, dirsync=False)) == [
+    assert step_and_undo_lines(clear_sync(SYNCHRONOUS, dirsync=False)) == [
         "persistent: fstab 7: sync,dirsync,nosuid -> nosuid",
         "persistent: fstab 9: dirsync -> defaults",
         "immediate: mount -o remount,rw,relatime,async /dev/sda /data",
@@ -164,7 +164,7 @@ def test_sync_goes_by_remount() -> None:
 def test_dirsync_goes_by_a_new_mount() -> None:
     """No remount clears it."""
     fs = SYNCHRONOUS._replace(mounts=(mount(super_options=("rw", "sync", "dirsync")),))
-    assert there_and_back(clear_sync(fs, dirsync=True))[2:7] == [
+    assert step_and_undo_lines(clear_sync(fs, dirsync=True))[2:7] == [
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
         NO_SYNC,
@@ -191,14 +191,14 @@ def test_sync_stays_where_no_command_reaches_it(changes: dict[str, Any], *, dirs
 def test_flags_of_one_mount_leave_the_superblock_alone() -> None:
     """remount,bind takes exactly the flags that are named."""
     hard = mount(flags=("ro", "nosuid", "noatime"))
-    assert there_and_back(restore_flags(hard, ["nodev", "noexec"])) == [
+    assert step_and_undo_lines(restore_flags(hard, ["nodev", "noexec"])) == [
         "immediate: mount -o remount,bind,ro,nosuid,noatime,nodev,noexec /dev/sda /data",
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nodev",
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx noexec",
         "rollback: mount -o remount,bind,ro,nosuid,noatime /dev/sda /data",
     ]
     plain_mount = mount(super_options=("rw", "sync"))
-    assert there_and_back(restore_flags(plain_mount, ["nodev"]))[-1] == (
+    assert step_and_undo_lines(restore_flags(plain_mount, ["nodev"]))[-1] == (
         "rollback: mount -o remount,bind,rw,relatime /dev/sda /data"
     )
     assert restore_flags(mount("/a\n"), ["nodev"]) == ()

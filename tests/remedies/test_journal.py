@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.features import enlarge_journal, free_bytes, move_journal_inside
 from support.builders import filesystem, known, mount, superblock, unknown, usage
-from support.remedies.plain import printed
+from support.remedies.steps_as_text import printed_steps
 
 MIB = 1 << 20
 IDLE = {"alive": False, "mounts": ()}
@@ -32,7 +32,7 @@ def swap(new: int, old: int) -> str:
 def test_a_journal_is_replaced_where_twice_its_size_is_free() -> None:
     """Where tune2fs fails all the same, the old size is made again."""
     remedy = enlarge_journal(with_free(2048), 8 * MIB, 1024 * MIB)
-    lines = printed(remedy.steps)
+    lines = printed_steps(remedy.steps)
     do, verify, back = lines[:2], lines[2], lines[3:]
     assert do == (Step(Phase.IMMEDIATE, CHECK), Step(Phase.IMMEDIATE, swap(1024, 8)))
     assert verify.phase is Phase.VERIFY
@@ -99,7 +99,7 @@ def test_room_that_was_not_read_is_not_known(fs: Filesystem) -> None:
 def test_an_external_journal_comes_back_inside(uuid: str | None) -> None:
     """The rollback needs the UUID of the device that had it; so does a lack of space inside."""
     fs = filesystem(**IDLE)
-    steps = printed(move_journal_inside(fs, superblock(journal_uuid=uuid)))
+    steps = printed_steps(move_journal_inside(fs, superblock(journal_uuid=uuid)))
     clear, new = "tune2fs -O ^has_journal /dev/sda", "tune2fs -O has_journal /dev/sda"
     outside = f"{{ {new} || tune2fs -J device=UUID={uuid} /dev/sda; }}"
     assert [step.command for step in steps[:3]] == [

@@ -21,14 +21,14 @@ from ext4audit.remedies.mkfs import mkfs_line
 from support.examples import examples
 from support.images.mke2fs import (
     LAZY,
-    Made,
-    Wish,
+    MadeImage,
+    MkfsRequest,
+    mkfs_requests,
     needs_e2fsprogs,
     read_superblock,
     run,
     sparse_image,
-    stripe,
-    wishes,
+    striped_geometry,
 )
 
 LEAST_MEMBERS = {"raid6": 4, "raid5": 3}
@@ -49,7 +49,7 @@ class Found(NamedTuple):
         return layout_advice(self.layout, sizes_of(self.superblock))
 
 
-def read(made: Made, array: StripeGeometry) -> Found:
+def read(made: MadeImage, array: StripeGeometry) -> Found:
     """Read a filesystem, and count its metadata on an array."""
     superblock = parse_superblock(made.dumpe2fs("-h"))
     table = parse_group_table(made.dumpe2fs("-g"))
@@ -69,7 +69,7 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
     """Draw an array of disks."""
     level = draw(st.sampled_from(("raid0", "raid0", "raid10", "raid5", "raid6")))
     members = draw(st.integers(LEAST_MEMBERS.get(level, 2), 24))
-    return stripe(members, draw(st.sampled_from((16, 64, 128, 256, 512, 1024))), level)
+    return striped_geometry(members, draw(st.sampled_from((16, 64, 128, 256, 512, 1024))), level)
 
 
 @needs_e2fsprogs
@@ -79,13 +79,15 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
     phases=(Phase.explicit, Phase.generate),  # a shorter example takes minutes of mke2fs
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
 )
-@given(wishes(), arrays(), st.sampled_from(("", "", "-J size=4", "-J size=64", "-J size=1024")))
+@given(
+    mkfs_requests(), arrays(), st.sampled_from(("", "", "-J size=4", "-J size=64", "-J size=1024"))
+)
 def test_a_printed_line_makes_what_it_promises(
-    wish: Wish, array: StripeGeometry, journal: str
+    wish: MkfsRequest, array: StripeGeometry, journal: str
 ) -> None:
     """The groups, the features and the inodes, and how even the bitmaps of mke2fs are."""
     assume(wish.size_bytes <= LARGEST_BYTES)
-    asked = Wish(wish.size_bytes, wish.offset_bytes, (*wish.options, *journal.split()))
+    asked = MkfsRequest(wish.size_bytes, wish.offset_bytes, (*wish.options, *journal.split()))
     with asked.made() as made:
         assume(made is not None)
         assert made is not None
@@ -114,9 +116,9 @@ def test_the_default_is_counted_bitmap_by_bitmap(members: int) -> None:
     """By the closed form, without backups, it is even: 0.99 for 19 members. It is 0.93."""
     with sparse_image(8012803072) as image:
         run(f"mke2fs -q -F -t ext4 {PACKED},{','.join(LAZY)} {image}")
-        old = read(Made(image, 0), stripe(members, 128))
+        old = read(MadeImage(image, 0), striped_geometry(members, 128))
         run_quickly(str(mkfs_line(str(image), old.layout, old.superblock)))
-        new = read(Made(image, 0), stripe(members, 128))
+        new = read(MadeImage(image, 0), striped_geometry(members, 128))
     promised = old.advice.advice
     assert promised is not None
     assert promised.evenness > 0.97
@@ -125,7 +127,8 @@ def test_the_default_is_counted_bitmap_by_bitmap(members: int) -> None:
 
 @needs_e2fsprogs
 @pytest.mark.parametrize(
-    ("blocks", "array", "groups"), [(524748, stripe(8, 64), 16), (229850, stripe(2, 128), 7)]
+    ("blocks", "array", "groups"),
+    [(524748, striped_geometry(8, 64), 16), (229850, striped_geometry(2, 128), 7)],
 )
 def test_a_last_group_that_was_left_out_is_counted_where_it_is_made(
     blocks: int, array: StripeGeometry, groups: int
@@ -133,10 +136,10 @@ def test_a_last_group_that_was_left_out_is_counted_where_it_is_made(
     """Of a device mke2fs leaves out a small rest, which other groups have a place for."""
     with sparse_image(blocks * 4096) as image:
         run(f"mke2fs -q -F -t ext4 -b 4096 -E {','.join(LAZY)} {image}")
-        old = read(Made(image, 0), array)
+        old = read(MadeImage(image, 0), array)
         line = mkfs_line(str(image), old.layout, old.superblock)
         run_quickly(str(line))
-        new = read(Made(image, 0), array)
+        new = read(MadeImage(image, 0), array)
     assert (old.layout.groups, old.layout.size_blocks) == (groups, groups * 32768)
     promised = old.advice.advice
     assert promised is not None
@@ -148,22 +151,28 @@ def test_a_last_group_that_was_left_out_is_counted_where_it_is_made(
     ("size_bytes", "options", "array"),
     [
         pytest.param(
-            140739584, "-b 4096 -g 2952 -J size=64", stripe(17, 128, "raid6"), id="half of it"
+            140739584,
+            "-b 4096 -g 2952 -J size=64",
+            striped_geometry(17, 128, "raid6"),
+            id="half of it",
         ),
         pytest.param(
             92890112,
             "-b 4096 -O ^has_journal -N 120094 -I 512 -E lazy_itable_init=1",
-            stripe(20, 128),
+            striped_geometry(20, 128),
             id="mostly inode tables",
         ),
         pytest.param(
             256 << 20,
             "-b 4096 -g 11064 -O sparse_super2 -E num_backup_sb=1",
-            stripe(9, 512),
+            striped_geometry(9, 512),
             id="one backup",
         ),
         pytest.param(
-            831606784, "-b 4096 -O fast_commit -J size=256", stripe(21, 1024), id="fast commits"
+            831606784,
+            "-b 4096 -O fast_commit -J size=256",
+            striped_geometry(21, 1024),
+            id="fast commits",
         ),
     ],
 )
@@ -173,7 +182,7 @@ def test_a_small_filesystem_is_made_anew(
     """mke2fs refused some of these lines: "Total journal size too big", "requested number"."""
     with sparse_image(size_bytes) as image:
         run(f"mke2fs -q -F -t ext4 {options} {image}")
-        old = read(Made(image, 0), array)
+        old = read(MadeImage(image, 0), array)
         line = mkfs_line(str(image), old.layout, old.superblock)
         if line is None:
             assert old.advice.advice is None
@@ -189,6 +198,6 @@ def test_one_block_group_has_nothing_to_spread() -> None:
     """Groups of 256 blocks were advised for 10 MB, with a promise that was not kept."""
     with sparse_image(10 << 20) as image:
         run(f"mke2fs -q -F -t ext4 -b 4096 {image}")
-        found = read(Made(image, 0), stripe(13, 64))
+        found = read(MadeImage(image, 0), striped_geometry(13, 64))
     assert found.advice.curable.startswith("It has one block group")
     assert (found.advice.advice, found.advice.recreate) == (None, None)

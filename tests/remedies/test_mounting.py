@@ -19,7 +19,7 @@ from ext4audit.remedies.mounting import (
 )
 from ext4audit.remedies.remount import single_mount
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock
-from support.remedies.plain import there_and_back
+from support.remedies.steps_as_text import step_and_undo_lines
 
 
 def with_options(*tokens: str, fstab: str = "defaults", **changes: Any) -> Filesystem:
@@ -38,7 +38,7 @@ TWO = (mount(), mount("/b", mount_id=31))
 def test_fstab_is_corrected_before_the_new_mount_reads_it() -> None:
     """The flags of the old mount are repeated, because fstab has others."""
     fs = with_options("data=writeback", fstab="noatime,data=writeback")
-    assert there_and_back(change_by_new_mount(fs, {"data": "data=ordered"})) == [
+    assert step_and_undo_lines(change_by_new_mount(fs, {"data": "data=ordered"})) == [
         "persistent: fstab 7: noatime,data=writeback -> noatime",
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
@@ -52,7 +52,7 @@ def test_fstab_is_corrected_before_the_new_mount_reads_it() -> None:
 def test_between_the_mounts_it_can_be_inspected() -> None:
     """e2fsck runs only where no other namespace holds the filesystem."""
     fs = with_options("norecovery", fstab="norecovery")
-    assert there_and_back(change_by_new_mount(fs, {"norecovery": NOT_SET}, inspect=True)) == [
+    assert step_and_undo_lines(change_by_new_mount(fs, {"norecovery": NOT_SET}, inspect=True)) == [
         "persistent: fstab 7: norecovery -> defaults",
         "immediate: umount /data",
         "immediate: test ! -e /sys/fs/ext4/sda && e2fsck -fn /dev/sda",
@@ -71,7 +71,7 @@ def test_an_explicit_state_stands_on_the_command_line() -> None:
     """What the mount has besides is repeated."""
     fs = with_options("data=journal")
     steps = change_by_new_mount(fs, {"delalloc": "nodelalloc"}, explicit=True)
-    assert there_and_back(steps) == [
+    assert step_and_undo_lines(steps) == [
         "persistent: fstab 7: defaults -> defaults,nodelalloc",
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,relatime,data=journal,nodelalloc /dev/sda /data",
@@ -91,7 +91,7 @@ def test_of_several_mounts_only_fstab_is_corrected() -> None:
     What the next mount puts in force is not verified.
     """
     fs = with_options("data=writeback", fstab="data=writeback", mounts=TWO)
-    assert there_and_back(change_by_new_mount(fs, {"data": "data=ordered"})) == [
+    assert step_and_undo_lines(change_by_new_mount(fs, {"data": "data=ordered"})) == [
         "persistent: fstab 7: data=writeback -> defaults",
         "rollback: fstab 7: defaults -> data=writeback",
     ]
@@ -103,7 +103,7 @@ def test_a_directory_is_listed_before_it_is_mounted_over() -> None:
     """It is free, and what is then mounted is the device. A name that no shell takes has none."""
     number = DeviceNumber(8, 16)
     entry = fstab_entry(mount_point="/my data")._replace(real_mount_point="/disk/my data")
-    assert there_and_back(mount_by_fstab(entry, number)) == [
+    assert step_and_undo_lines(mount_by_fstab(entry, number)) == [
         "immediate: ls -A '/my data' && ! mountpoint -q '/my data'",
         "immediate: mount '/my data'",
         "verify: mountpoint -d '/my data' | grep -qx 8:16",
@@ -111,7 +111,7 @@ def test_a_directory_is_listed_before_it_is_mounted_over() -> None:
     ]
     assert mount_by_fstab(fstab_entry(mount_point="/a\n"), number) == ()
     made = fstab_entry("nofail", "X-mount.mkdir=0755")
-    first, *_ = there_and_back(mount_by_fstab(made, number))
+    first, *_ = step_and_undo_lines(mount_by_fstab(made, number))
     assert first == "immediate: { test ! -e /data || ls -A /data; } && ! mountpoint -q /data"
 
 
@@ -135,7 +135,7 @@ def hidden(**changes: Any) -> Filesystem:
 
 def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
     """A bind mount takes no options of ext4; an entry with the opposite state gets the new one."""
-    assert there_and_back(move_to_fstab(hidden(), {"delalloc": "nodelalloc"})) == [
+    assert step_and_undo_lines(move_to_fstab(hidden(), {"delalloc": "nodelalloc"})) == [
         "persistent: fstab 7: noatime -> noatime,nodelalloc",
         "persistent: fstab 9: delalloc -> nodelalloc",
         "persistent: umount /data",
@@ -158,7 +158,7 @@ def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
 def test_an_entry_that_has_the_option_stays_as_it_is() -> None:
     """There is nothing to write into it, and nothing to take back."""
     fs = hidden(fstab=known((fstab_entry("nodelalloc"),)))
-    lines = there_and_back(move_to_fstab(fs, {"delalloc": "nodelalloc"}))
+    lines = step_and_undo_lines(move_to_fstab(fs, {"delalloc": "nodelalloc"}))
     assert lines[:2] == [
         "persistent: umount /data",
         "persistent: tune2fs -o ^nodelalloc /dev/sda",

@@ -13,8 +13,8 @@ from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies import in_force
 from ext4audit.remedies.options import change_option, change_options, disruption
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
-from support.remedies.plain import commands, printed, there_and_back
 from support.remedies.shell import RemedyShell
+from support.remedies.steps_as_text import commands, printed_steps, step_and_undo_lines
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 BITS, STRING, MOUNT = Provenance.SUPERBLOCK_BITS, Provenance.SUPERBLOCK_STRING, Provenance.MOUNT
@@ -229,7 +229,7 @@ def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
         options=known(options("nobarrier")),
         fstab=known((fstab_entry("defaults", "nobarrier"),)),
     )
-    assert printed(change_option(fs, "barrier", "barrier")) == (
+    assert printed_steps(change_option(fs, "barrier", "barrier")) == (
         Step(Phase.IMMEDIATE, "mount -o remount,rw,relatime,barrier /dev/sda /data"),
         Step(
             Phase.PERSISTENT,
@@ -377,7 +377,7 @@ def test_hostile_text_in_options_and_superblock_is_never_run() -> None:
         name="$(reboot)",
     )
     steps = change_options(fs, {"commit": "commit=5", "barrier": "barrier"})
-    assert [step.command for step in printed(steps)] == [
+    assert [step.command for step in printed_steps(steps)] == [
         "mount -o remount,rw,relatime,commit=5 /dev/sda /data",
         "grep -qx commit=5 '/proc/fs/ext4/$(reboot)/options'",
         "grep -qx barrier '/proc/fs/ext4/$(reboot)/options'",
@@ -393,7 +393,7 @@ def test_every_entry_of_the_device_is_corrected() -> None:
         fstab_entry("bind", "nobarrier", mount_point="/bound", line_number=5),
     )
     fs = filesystem(options=NOBARRIER, fstab=known(entries))
-    lines = there_and_back(change_option(fs, "barrier", "barrier"))
+    lines = step_and_undo_lines(change_option(fs, "barrier", "barrier"))
     assert [line for line in lines if "fstab" in line] == [
         "persistent: fstab 3: nobarrier -> defaults",
         "persistent: fstab 4: barrier=0 -> defaults",

@@ -25,7 +25,7 @@ from ext4audit.remedies.options import (
 from support.builders import disk, filesystem, known, mount, options, superblock, unknown
 from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs
-from support.remedies.plain import commands, printed, there_and_back
+from support.remedies.steps_as_text import commands, printed_steps, step_and_undo_lines
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}
 
@@ -276,7 +276,7 @@ def test_a_default_is_stored_where_the_string_does_not_overrule_it(
 ) -> None:
     """The rollback stores what was there."""
     fs = filesystem(superblock=known(held))
-    assert there_and_back(store_default(fs, "data", "data=ordered")) == lines
+    assert step_and_undo_lines(store_default(fs, "data", "data=ordered")) == lines
     assert store_default(fs._replace(device="/dev/a\n"), "data", "data=ordered") == ()
     assert store_default(filesystem(superblock=unknown("x")), "data", "data=ordered") == ()
 
@@ -296,7 +296,7 @@ def test_the_commands_clear_a_real_superblock_and_bring_it_back(
         run("debugfs", "-w", "-R", f"set_super_value mount_opts {string}", path)
     before = held = parse_raw_superblock(path.read_bytes()[1024:2048])
     fs = image(str(path))._replace(superblock=known(held))
-    steps = printed(clear_defaults(fs, WANTED))
+    steps = printed_steps(clear_defaults(fs, WANTED))
     for phase in (Phase.PERSISTENT, Phase.VERIFY):
         for step in steps:
             if step.phase is phase:

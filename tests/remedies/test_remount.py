@@ -20,7 +20,7 @@ from ext4audit.remedies.remount import (
     without_mount,
 )
 from support.builders import filesystem, fstab_entry, known, mount, options, unknown
-from support.remedies.plain import there_and_back
+from support.remedies.steps_as_text import step_and_undo_lines
 
 
 def mounted(*tokens: str, fstab: str = "defaults", **changes: Any) -> Filesystem:
@@ -140,7 +140,9 @@ def in_force(fs: Filesystem, *names: str) -> list[EffectiveOption]:
 def test_options_go_back_to_their_baseline() -> None:
     """All at once; the rollback sets them as they are."""
     fs = mounted("commit=30", "nobarrier")
-    assert there_and_back(revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))) == [
+    assert step_and_undo_lines(
+        revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))
+    ) == [
         "immediate: mount -o remount,rw,relatime,commit=5,barrier /dev/sda /data",
         (
             "verify: grep -q . /proc/fs/ext4/sda/options && "
@@ -154,7 +156,7 @@ def test_options_go_back_to_their_baseline() -> None:
     ]
     locked = mounted("nodioread_nolock")
     steps = revert_steps(locked, locked.mounts[0], in_force(locked, "dioread_nolock"))
-    assert there_and_back(steps) == [
+    assert step_and_undo_lines(steps) == [
         "immediate: mount -o remount,rw,relatime,dioread_nolock /dev/sda /data",
         (
             "verify: grep -q . /proc/fs/ext4/sda/options && "
@@ -179,7 +181,7 @@ def test_what_an_entry_sets_comes_into_force() -> None:
     """And nothing else of it; the rollback names the opposites."""
     changed = [("commit=30", "commit=5"), ("dioread_nolock", "nodioread_nolock")]
     steps = remount_by_fstab(filesystem(), mount(), changed, ["noatime", "nosuid"])
-    assert there_and_back(steps) == [
+    assert step_and_undo_lines(steps) == [
         "immediate: mount -o remount,rw,noatime,nosuid,commit=30,dioread_nolock /dev/sda /data",
         "verify: grep -qx commit=30 /proc/fs/ext4/sda/options",
         "verify: grep -qx dioread_nolock /proc/fs/ext4/sda/options",
@@ -187,7 +189,7 @@ def test_what_an_entry_sets_comes_into_force() -> None:
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nosuid",
         "rollback: mount -o remount,rw,suid,relatime,commit=5,dioread_lock /dev/sda /data",
     ]
-    strict = there_and_back(remount_by_fstab(filesystem(), mount(), [], ["strictatime"]))
+    strict = step_and_undo_lines(remount_by_fstab(filesystem(), mount(), [], ["strictatime"]))
     assert strict[1] == (
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -q . && "
         "! findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qxE 'relatime|noatime'"
@@ -207,7 +209,7 @@ def test_what_an_entry_sets_comes_into_force() -> None:
 def test_the_way_back_of_a_flag(in_force: tuple[str, ...], flag: str, back: str) -> None:
     """The access times that were, also those that the mount table does not show."""
     steps = remount_by_fstab(filesystem(), mount(flags=in_force), [], [flag])
-    assert there_and_back(steps)[-1] == f"rollback: mount -o remount,{back} /dev/sda /data"
+    assert step_and_undo_lines(steps)[-1] == f"rollback: mount -o remount,{back} /dev/sda /data"
 
 
 HIDDEN = mount("/old", mount_id=29)._replace(overmounted=True)

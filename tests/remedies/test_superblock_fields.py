@@ -32,7 +32,7 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.remedies.plain import commands, printed, there_and_back
+from support.remedies.steps_as_text import commands, printed_steps, step_and_undo_lines
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = f"{HELD}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}"
@@ -80,7 +80,7 @@ def test_hints_that_are_stored_already_are_not_stored_again() -> None:
         fstab=known((fstab_entry("noatime", "stripe=24"),)),
     )
     steps = set_stripe(fs, held, 16, 48)
-    lines = there_and_back(steps)
+    lines = step_and_undo_lines(steps)
     assert lines[:2] == [
         "immediate: mount -o remount,rw,relatime,stripe=48 /dev/sda /data",
         "persistent: fstab 7: noatime,stripe=24 -> noatime",
@@ -123,7 +123,7 @@ CONTINUING = filesystem(options=known(options("errors=continue")))
 
 def test_errors_are_stored_in_the_field_and_put_in_force() -> None:
     """Every mount then follows the superblock."""
-    assert there_and_back(stop_at_errors(CONTINUING, RO)) == [
+    assert step_and_undo_lines(stop_at_errors(CONTINUING, RO)) == [
         "immediate: mount -o remount,rw,relatime,errors=remount-ro /dev/sda /data",
         "persistent: tune2fs -e remount-ro /dev/sda",
         "verify: grep -qx errors=remount-ro /proc/fs/ext4/sda/options",
@@ -142,7 +142,7 @@ def test_errors_are_stored_in_the_field_and_put_in_force() -> None:
 )
 def test_errors_that_a_mount_set_are_taken_back(changes: dict[str, Any], edited: str) -> None:
     """In fstab, or by a remount: the field is not touched."""
-    lines = there_and_back(stop_at_errors(CONTINUING._replace(**changes), RO))
+    lines = step_and_undo_lines(stop_at_errors(CONTINUING._replace(**changes), RO))
     assert not [line for line in lines if "tune2fs -e" in line]
     assert f"immediate: mount -o remount,rw,relatime,{RO} /dev/sda /data" in lines
     assert f"persistent: fstab 7: {edited}" in lines
@@ -196,7 +196,7 @@ def test_the_rollback_restores_the_owners_that_the_superblock_has() -> None:
     """The options in force do not show the fields."""
     held = known(superblock(reserved_uid=1000, reserved_gid=7))
     fs = filesystem(options=known(options(*RESERVED.values())), superblock=held)
-    assert there_and_back(give_reserve_to_root(fs, RESERVED)) == [
+    assert step_and_undo_lines(give_reserve_to_root(fs, RESERVED)) == [
         "immediate: mount -o remount,rw,relatime,resuid=0,resgid=0 /dev/sda /data",
         "persistent: tune2fs -u 0 -g 0 /dev/sda",
         "verify: grep -qx resuid=0 /proc/fs/ext4/sda/options",
@@ -216,7 +216,7 @@ def test_owners_in_fstab_are_corrected_there() -> None:
         options=known(options("resuid=1000")),
         fstab=known((fstab_entry("noatime", "resuid=1000"),)),
     )
-    lines = there_and_back(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
+    lines = step_and_undo_lines(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
     assert "persistent: fstab 7: noatime,resuid=1000 -> noatime" in lines
     assert not [line for line in lines if "tune2fs -u" in line]
 
@@ -240,7 +240,7 @@ def test_owners_stay_where_the_way_back_is_not_known(changes: dict[str, Any], to
 
 def test_the_reserve_is_given_up_and_back() -> None:
     """By its number of blocks."""
-    assert there_and_back(reserve_nothing(filesystem(), 77)) == [
+    assert step_and_undo_lines(reserve_nothing(filesystem(), 77)) == [
         "immediate: tune2fs -m 0 /dev/sda",
         "verify: tune2fs -l /dev/sda | grep -qE '^Reserved block count: +0$'",
         "rollback: tune2fs -r 77 /dev/sda",
@@ -251,7 +251,7 @@ def test_the_reserve_is_given_up_and_back() -> None:
 def test_inodes_are_enlarged_between_two_checks() -> None:
     """tune2fs -I moves all inode tables, which nothing takes back."""
     size = f"{LISTING} | grep -qE '^Inode size:[[:blank:]]+256$'"
-    assert printed(set_inode_size(filesystem(alive=False, mounts=()), 256)) == (
+    assert printed_steps(set_inode_size(filesystem(alive=False, mounts=()), 256)) == (
         Step(Phase.IMMEDIATE, CHECK),
         Step(Phase.IMMEDIATE, f"{HELD}{{ {size} || tune2fs -I 256 /dev/sda; }}"),
         Step(Phase.IMMEDIATE, CHECK),
@@ -278,7 +278,7 @@ def test_a_uuid_is_that_of_one_device(lines: tuple[str, ...], *, is_alone: bool)
 def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
     """The option -p of blkid reads the device itself, and not a cache."""
     found = '"$(blkid -p -o value -s UUID /dev/sda)"'
-    assert printed(new_uuid("sda", UUID)) == (
+    assert printed_steps(new_uuid("sda", UUID)) == (
         Step(Phase.IMMEDIATE, CHECK),
         Step(Phase.IMMEDIATE, f"{HELD}test {found} = {UUID} && tune2fs -U random /dev/sda"),
         Step(Phase.VERIFY, f"blkid -p /dev/sda && test {found} != {UUID}"),
@@ -289,7 +289,7 @@ def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
 def test_a_label_is_cleared_and_set_again() -> None:
     """The names of devices below /sys have ! for a slash."""
     held = "test ! -e '/sys/fs/ext4/cciss!c0d0' && "
-    check, clear, verify, back = printed(clear_label("cciss/c0d0", "my data"))
+    check, clear, verify, back = printed_steps(clear_label("cciss/c0d0", "my data"))
     found = '"$(blkid -p -o value -s LABEL /dev/cciss/c0d0)"'
     assert clear.command == f"{held}test {found} = 'my data' && tune2fs -L '' /dev/cciss/c0d0"
     assert verify.command == f"blkid -p /dev/cciss/c0d0 && test {found} = ''"

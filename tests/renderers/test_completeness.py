@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
 SAYS = {

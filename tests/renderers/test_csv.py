@@ -18,16 +18,16 @@ from ext4audit.rules import all_rules
 from support.builders import host
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
+    FIXED_FINDING,
     FLEET,
-    GONE,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     edits,
     hostile_report,
     md127,
@@ -35,7 +35,7 @@ from support.formats.sample_reports import (
     report,
     root,
 )
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 FORMULAS = {
     "link": '=HYPERLINK("http://example.com","a")',
@@ -64,7 +64,7 @@ def read(*hosts: Audited) -> list[dict[str, str]]:
 
 def test_a_finding_is_a_row() -> None:
     """The commands are one line that stops at a failure, without rollback commands."""
-    critical, medium = read(NIGHT)
+    critical, medium = read(CRITICAL)
     assert critical == {
         "host": "db1",
         "kind": "finding",
@@ -129,7 +129,7 @@ def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
 
 def test_findings_that_do_not_count_are_marked() -> None:
     """The reason, its owner and its last day have separate columns."""
-    by_rule = {row["rule"]: row for row in read(PROCESSED)}
+    by_rule = {row["rule"]: row for row in read(PROCESSED_REPORT)}
     assert {code: row["state"] for code, row in by_rule.items()} == {
         "DUR001": "suppressed",
         "LAY001": "known",
@@ -144,7 +144,7 @@ def test_findings_that_do_not_count_are_marked() -> None:
 
 def test_what_nobody_could_judge_is_a_row() -> None:
     """The row has the unknown and how to determine it; a rule that raised is an error."""
-    gap, unknown, broken, *_ = read(MURKY)
+    gap, unknown, broken, *_ = read(INCOMPLETE)
     assert (gap["kind"], gap["rule"]) == ("undetermined", "")
     assert gap["message"] == "the mount table of PID 1 (timed out: after 10 s)"
     assert (unknown["kind"], unknown["rule"], unknown["hint"]) == (
@@ -160,22 +160,24 @@ def test_every_host_has_a_row() -> None:
     """A host without findings is clean; a host without a report has the reason."""
     found = read(*FLEET)
     assert {row["host"] for row in found} == {"db1", "web1", "m", "bad.tar.gz", "db9"}
-    (clean,) = read(CLEAN)
+    (clean,) = read(CLEAN_HOST)
     assert (clean["kind"], clean["severity"]) == ("clean", "")
-    (unread,) = read(UNREADABLE)
+    (unread,) = read(UNREADABLE_HOST)
     assert (unread["kind"], unread["message"]) == ("unread", "fleet/bad.tar.gz: not a snapshot")
 
 
 def test_what_is_fixed_is_a_row() -> None:
     """The row has the baseline's name of the filesystem, or its columns if it still exists."""
-    (gone,) = [row for row in read(PROCESSED) if row["kind"] == "fixed"]
+    (gone,) = [row for row in read(PROCESSED_REPORT) if row["kind"] == "fixed"]
     shown = [gone[column] for column in ("host", "rule", "device", "mount_point", "message")]
     assert shown == ["db9", "CAP001", "/dev/sdz on /old", "", "Only 1 inode is left."]
-    there = GONE._replace(superblock="u-md127")
+    there = FIXED_FINDING._replace(superblock="u-md127")
     fixed = Audited("x", processed_report()._replace(fixed=(there,)))
     (gone,) = [row for row in read(fixed) if row["kind"] == "fixed"]
     assert (gone["device"], gone["mount_point"]) == ("/dev/md127", "/srv/a")
-    on_host = Audited("x", processed_report()._replace(fixed=(GONE._replace(subject="the host"),)))
+    on_host = Audited(
+        "x", processed_report()._replace(fixed=(FIXED_FINDING._replace(subject="the host"),))
+    )
     (gone,) = [row for row in read(on_host) if row["kind"] == "fixed"]
     assert (gone["device"], gone["mount_point"]) == ("", "")
 

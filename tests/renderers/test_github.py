@@ -19,23 +19,23 @@ from support.builders import host
 from support.examples import examples
 from support.formats.actions_runner import Command, command_in
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     edits,
     hostile_report,
     rated_report,
+    repeated_report,
     report,
     root,
-    slow_report,
 )
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 NAMES = {
     **HOSTILE_NAMES,
@@ -63,7 +63,7 @@ def read(*hosts: Audited, has_summary: bool = False) -> tuple[list[Command], str
 
 def test_a_finding_annotates_the_run() -> None:
     """The annotation has the problem and its remedy; critical and high are errors."""
-    (critical, medium), last = read(NIGHT)
+    (critical, medium), last = read(CRITICAL)
     assert critical == Command(
         "error",
         {
@@ -104,18 +104,18 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
 
 def test_findings_that_do_not_count_do_not_annotate() -> None:
     """They are in the step summary, with the reason."""
-    commands, _ = read(PROCESSED)
+    commands, _ = read(PROCESSED_REPORT)
     assert [command.properties["title"][:6] for command in commands] == ["KRN003", "PRF002"]
 
 
 def test_a_clean_host_annotates_nothing() -> None:
     """The log has one line."""
-    assert read(CLEAN) == ([], "ext4audit: 1 host: no findings; audit complete")
+    assert read(CLEAN_HOST) == ([], "ext4audit: 1 host: no findings; audit complete")
 
 
 def test_what_nobody_could_judge_is_one_warning() -> None:
     """The warning precedes the findings of its level, so that they never displace it."""
-    (command,), last = read(MURKY)
+    (command,), last = read(INCOMPLETE)
     assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
     assert command.data == "The audit is incomplete on m: see -f text for the reasons."
     assert last.endswith("audit INCOMPLETE on 1")
@@ -141,7 +141,7 @@ def test_ten_of_each_level_are_shown() -> None:
     hosts = [
         Audited("x", rated_report(s), key=f"{s.value}{n}") for s in severities for n in range(SHOWN)
     ]
-    commands, last = read(UNREADABLE, *hosts)
+    commands, last = read(UNREADABLE_HOST, *hosts)
     assert Counter(c.name for c in commands) == {"error": 10, "warning": 10, "notice": 10}
     shown = [c.data.partition(":")[0] for c in commands if c.name == "error"]
     assert shown[1:] == ["CRITICAL"] * 9
@@ -151,7 +151,7 @@ def test_ten_of_each_level_are_shown() -> None:
 
 def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     """Beyond ten per level, findings of one cause on a host share an annotation that names them."""
-    commands, last = read(Audited("x", slow_report(40, edits)))
+    commands, last = read(Audited("x", repeated_report(40, edits)))
     assert [command.data.partition("\n")[0] for command in commands] == [
         "MEDIUM: the disk is slow",
         "MEDIUM: Slow.",
@@ -160,13 +160,13 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     assert "On /dev/d0 on /srv/0, /dev/d1 on /srv/1, " in commands[0].data
     assert "/dev/d19 on /srv/19 and 20 more\n" in commands[0].data
     assert "80 medium" in last
-    assert len(read(Audited("x", slow_report(SHOWN)))[0]) == SHOWN
+    assert len(read(Audited("x", repeated_report(SHOWN)))[0]) == SHOWN
 
 
 def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
     """The notice counts findings, not the annotations they would share."""
     worse = [Audited("x", rated_report(Severity.HIGH), key=f"h{n}") for n in range(SHOWN - 1)]
-    slower = [Audited("x", slow_report(11), key=f"s{n}") for n in range(SHOWN + 1)]
+    slower = [Audited("x", repeated_report(11), key=f"s{n}") for n in range(SHOWN + 1)]
     commands, _ = read(*worse, *slower)
     assert commands[-1].data == "11 more findings are not shown: use -f text."
 
@@ -174,11 +174,11 @@ def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
 def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
     """Without a step summary, the messages must not refer to it."""
     many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
-    (warning, *_), _ = read(MURKY, has_summary=True)
+    (warning, *_), _ = read(INCOMPLETE, has_summary=True)
     (*_, more), _ = read(*many, has_summary=True)
     assert warning.data == "The audit is incomplete on m: see the step summary for the reasons."
     assert more.data == "2 more findings are in the step summary."
-    for hosts in ([MURKY], many):
+    for hosts in ([INCOMPLETE], many):
         assert not any("summary" in command.data for command in read(*hosts)[0])
 
 

@@ -14,19 +14,19 @@ from ext4audit.renderers.gitlab import render
 from ext4audit.rules import all_rules
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     hostile_report,
     rated_report,
 )
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 KEYS = {"description", "check_name", "fingerprint", "severity", "location"}
 SEVERITIES = {
@@ -62,7 +62,7 @@ def assert_issue(issue: Any) -> None:
 
 def test_a_finding_is_an_issue() -> None:
     """The description has the rule, the host, the subject and the consequence."""
-    assert issues(NIGHT)[1] == {
+    assert issues(CRITICAL)[1] == {
         "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
         "All bitmaps lie on 1 of 2 disks.",
         "check_name": "LAY001",
@@ -81,7 +81,7 @@ def test_severities_have_gitlabs_words(severity: Severity) -> None:
 
 def test_an_accepted_finding_is_information() -> None:
     """The issue remains, with the reason; only the severity and the text differ."""
-    accepted = next(each for each in issues(PROCESSED) if each["check_name"] == "DUR001")
+    accepted = next(each for each in issues(PROCESSED_REPORT) if each["check_name"] == "DUR001")
     assert accepted["severity"] == "info"
     reason = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
     assert accepted["description"].startswith(reason)
@@ -89,28 +89,28 @@ def test_an_accepted_finding_is_information() -> None:
 
 def test_what_the_baseline_knows_stays_as_it_is() -> None:
     """GitLab compares with the target branch: if left out, it would look fixed."""
-    known = next(each for each in issues(PROCESSED) if each["check_name"] == "LAY001")
+    known = next(each for each in issues(PROCESSED_REPORT) if each["check_name"] == "LAY001")
     assert known["severity"] == "major"
 
 
 def test_what_is_fixed_is_information() -> None:
     """The fingerprint differs from the finding's, so that GitLab still sees it disappear."""
-    (gone,) = [each for each in issues(PROCESSED) if each["check_name"] == "fixed"]
+    (gone,) = [each for each in issues(PROCESSED_REPORT) if each["check_name"] == "fixed"]
     assert gone["severity"] == "info"
     expected = "[fixed] CAP001, db9, /dev/sdz on /old: Only 1 inode is left."
     assert gone["description"] == expected
-    assert gone["fingerprint"] not in {each["fingerprint"] for each in issues(NIGHT)}
+    assert gone["fingerprint"] not in {each["fingerprint"] for each in issues(CRITICAL)}
 
 
 def test_a_path_is_not_encoded() -> None:
     """GitLab shows the path literally."""
-    (issue,) = issues(UNREADABLE._replace(label="x/db 1%"))
+    (issue,) = issues(UNREADABLE_HOST._replace(label="x/db 1%"))
     assert issue["location"]["path"] == "hosts/db 1%/proc/self/mountinfo"
 
 
 def test_gaps_are_information() -> None:
     """Each gap and each broken rule is an issue; an empty list would look clean."""
-    found = issues(MURKY)
+    found = issues(INCOMPLETE)
     assert [(each["check_name"], each["severity"]) for each in found] == [
         ("not-determined", "info")
     ] * 3
@@ -119,14 +119,14 @@ def test_gaps_are_information() -> None:
 
 def test_a_host_without_a_report_is_reported() -> None:
     """The host must not look like one without findings."""
-    (issue,) = issues(UNREADABLE)
+    (issue,) = issues(UNREADABLE_HOST)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")
     assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
 
 
 def test_a_clean_host_has_no_issue() -> None:
     """The output is an empty JSON list."""
-    assert issues(CLEAN) == []
+    assert issues(CLEAN_HOST) == []
     assert issues() == []
 
 

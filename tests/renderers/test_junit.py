@@ -22,15 +22,15 @@ from support.builders import UNREAD as GAP
 from support.builders import filesystem, host, mount
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     barriers,
     hostile_report,
     inodes,
@@ -38,8 +38,8 @@ from support.formats.sample_reports import (
     rated_report,
     report,
 )
-from support.hosts.any_host import HOSTS
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
+from support.hosts.strategies import HOSTS
 
 TestCase.__test__ = TestSuite.__test__ = False
 EVIDENCE = "evidence of the host"
@@ -131,7 +131,7 @@ def case_of(read: JUnitXml, code: str) -> Any:
 
 def test_a_pass_is_a_case() -> None:
     """Without the case nobody could see that a failed test has passed since."""
-    (suite,) = suites(CLEAN)
+    (suite,) = suites(CLEAN_HOST)
     assert suite.name == "web1"
     assert [(case.classname, case.name, case.result) for case in suite] == [
         ("ext4audit.web1.host", EVIDENCE, []),
@@ -141,7 +141,7 @@ def test_a_pass_is_a_case() -> None:
 
 def test_a_finding_is_a_failure() -> None:
     """The message is the consequence, the type the severity; the text has the remaining details."""
-    case = case_of(suites(NIGHT), "DUR001")
+    case = case_of(suites(CRITICAL), "DUR001")
     assert case.classname == "ext4audit.db1./mnt/a\\x1b[b"
     (failure,) = case.result
     assert failure.type == "critical"
@@ -155,7 +155,7 @@ def test_a_finding_is_a_failure() -> None:
 
 def test_what_does_not_apply_is_no_case() -> None:
     """A rule that judged nothing has no case."""
-    names = [case.name for case in every(suites(NIGHT)) if case.name.startswith("LAY001")]
+    names = [case.name for case in every(suites(CRITICAL)) if case.name.startswith("LAY001")]
     assert len(names) == 1
 
 
@@ -183,7 +183,7 @@ def test_a_failure_is_what_fails_the_audit(
 
 def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
     """Findings accepted by the policy or known from the baseline neither fail nor pass."""
-    read = suites(PROCESSED)
+    read = suites(PROCESSED_REPORT)
     (accepted,) = case_of(read, "DUR001").result
     (known,) = case_of(read, "LAY001").result
     assert type(accepted).__name__ == type(known).__name__ == "Skipped"
@@ -194,7 +194,7 @@ def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
 
 def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
     """A gap does not pass, a broken rule is an error, and the gaps of the host have a case."""
-    read = suites(MURKY)
+    read = suites(INCOMPLETE)
     assert set(kinds(read).items()) == {
         (EVIDENCE, "Skipped"),
         ("CAP001 inode-exhaustion", "Skipped"),
@@ -212,7 +212,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """The suite exists, and its only case has the reason."""
-    (suite,) = suites(UNREADABLE)
+    (suite,) = suites(UNREADABLE_HOST)
     (case,) = suite
     assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
     assert case.result[0].message == "could not be read: fleet/bad.tar.gz: not a snapshot"
@@ -228,7 +228,7 @@ def two(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def test_what_is_fixed_is_a_case_that_passes() -> None:
     """Its output is the finding in the baseline."""
-    read = suites(PROCESSED)
+    read = suites(PROCESSED_REPORT)
     (case,) = [each for each in every(read) if each.classname.endswith("fixed since the baseline")]
     assert (case.name, case.result) == ("CAP001 on /dev/sdz on /old", [])
     assert case.system_out == "Fixed: Only 1 inode is left."
@@ -335,10 +335,10 @@ def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
     assert_readable(audit(LIVE, any_host, all_rules()))
 
 
-@some_stories(__name__)
-def test_every_fixture_host_is_a_file_that_readers_take(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_every_fixture_host_is_a_file_that_readers_take(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert_readable(report_of(story))
+    assert_readable(report_of(fixture))
 
 
 def assert_readable(of: Report) -> None:

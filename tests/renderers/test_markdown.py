@@ -13,28 +13,28 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.examples import examples
-from support.formats.github_markdown import Shown
+from support.formats.github_markdown import RenderedPage
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     NOTICE,
     PAGE,
-    PROCESSED,
+    PROCESSED_REPORT,
     QUOTED,
-    UNREADABLE,
+    UNREADABLE_HOST,
     edits,
     hostile_report,
+    repeated_report,
     report,
     root,
-    slow_report,
     unread_report,
 )
-from support.hosts.any_host import HOSTS
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
+from support.hosts.strategies import HOSTS
 
 OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
     *("table", "thead", "tbody", "tr", "th", "td")
@@ -91,7 +91,7 @@ def one(host_: Audited) -> str:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
     """GitHub's parser sees only text: no link, element, mention or extra cell."""
-    shown = Shown(render((Audited(name, hostile_report(name)), UNREADABLE), PAGE))
+    shown = RenderedPage(render((Audited(name, hostile_report(name)), UNREADABLE_HOST), PAGE))
     assert shown.tags <= OURS
     assert f"The mount point {visible(name)} is odd." in shown.everything
     assert f"umount -- {visible(name)}\n" in "".join(shown.blocks)
@@ -102,7 +102,7 @@ def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
 def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
     """A cell is read back unchanged, except for blanks at its ends."""
     assert callable(write)
-    shown = Shown(table(("a", "b"), [(write(name), "next")]))
+    shown = RenderedPage(table(("a", "b"), [(write(name), "next")]))
     assert shown.rows == [["a", "b"], [shown.rows[1][0], "next"]]
     assert shown.rows[1][0].strip() == visible(name).strip()
 
@@ -110,14 +110,14 @@ def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
     """A fence is longer than any run of backticks inside it."""
-    shown = Shown(code_block([name, "next"], "sh") + "\n\nafter")
+    shown = RenderedPage(code_block([name, "next"], "sh") + "\n\nafter")
     assert "".join(shown.blocks) == f"{visible(name)}\nnext\n"
     assert "after" in shown.texts
 
 
 def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
     """The table is first, followed by a section for each finding; each phase has its own block."""
-    shown = Shown(one(NIGHT))
+    shown = RenderedPage(one(CRITICAL))
     assert shown.headings[0] == "Host db1"
     assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
     assert [row[:2] for row in shown.rows[1:3]] == [
@@ -137,7 +137,7 @@ def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
     """GitHub colours the lines of a fence marked as diff."""
     text = one(Audited("x", report(host(root()), edits)))
     assert "For good:\n\n```diff\n--- /etc/fstab, line 7\n- /dev/sda" in text
-    assert [block.split("\n") for block in Shown(text).blocks[1:3]] == [
+    assert [block.split("\n") for block in RenderedPage(text).blocks[1:3]] == [
         [
             "--- /etc/fstab, line 7",
             "- /dev/sda        /data   ext4    defaults,nodelalloc 0 2",
@@ -156,7 +156,7 @@ def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
 
 def test_one_finding_on_many_filesystems_stands_once() -> None:
     """The section lists all filesystems and messages, and the commands of one as an example."""
-    shown = Shown(one(Audited("x", slow_report(40))))
+    shown = RenderedPage(one(Audited("x", repeated_report(40))))
     assert shown.headings[1:] == ["MEDIUM CAP002 slow-disk: 40 of 40 filesystems"]
     (line,) = [row for row in shown.rows if row[0] == "MEDIUM"]
     assert line[2].split(", ") == [f"/dev/d{n} on /srv/{n}" for n in range(40)]
@@ -169,36 +169,39 @@ def test_one_finding_on_many_filesystems_stands_once() -> None:
 def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
     """The commands of each finding are there to copy."""
     whole = PAGE._replace(verbosity=1)
-    few, each = one(Audited("x", slow_report(2))), render([Audited("x", slow_report(3))], whole)
-    assert Shown(few).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(2)]
-    assert Shown(each).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(3)]
+    few, each = (
+        one(Audited("x", repeated_report(2))),
+        render([Audited("x", repeated_report(3))], whole),
+    )
+    assert RenderedPage(few).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(2)]
+    assert RenderedPage(each).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(3)]
     assert "an example" not in few + each
 
 
 def test_a_host_of_many_alike_filesystems_fits_in_a_comment() -> None:
     """GitHub refuses comments beyond 65,536 characters; 8 KB are enough here."""
-    assert len(one(Audited("x", slow_report(40, edits)))) < 8192
+    assert len(one(Audited("x", repeated_report(40, edits)))) < 8192
 
 
 def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
     """A scan without privileges lacks the same evidence in many rules, on many filesystems."""
     found = unread_report(3)
-    lines = [row for row in Shown(one(Audited("x", found))).rows if row[0] == "CAP001"]
+    lines = [row for row in RenderedPage(one(Audited("x", found))).rows if row[0] == "CAP001"]
     assert [row[1] for row in lines] == ["/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2"]
     assert lines[0][2] == "superblock of ... (permission denied)"
-    whole = Shown(render([Audited("x", found)], PAGE._replace(verbosity=1)))
+    whole = RenderedPage(render([Audited("x", found)], PAGE._replace(verbosity=1)))
     assert [row[1] for row in whole.rows[1:]] == lines[0][1].split(", ")
     assert "superblock of /dev/d2 (permission denied)" in whole.everything
 
 
 def test_a_clean_host_has_no_table() -> None:
     """One line states that nothing was found and that the audit is complete."""
-    assert one(CLEAN) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
+    assert one(CLEAN_HOST) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
 
 
 def test_what_nobody_could_judge_is_no_pass() -> None:
     """The first line has INCOMPLETE; a table lists what is missing and how to determine it."""
-    shown = Shown(one(MURKY))
+    shown = RenderedPage(one(INCOMPLETE))
     assert "Audit INCOMPLETE" in shown.everything
     assert [
         "evidence of the host",
@@ -212,7 +215,7 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
 
 def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
     """They are listed separately, as are fixed findings and notices about the policy file."""
-    shown = Shown(one(PROCESSED))
+    shown = RenderedPage(one(PROCESSED_REPORT))
     assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
     because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
     assert because["DUR001"] == "suppressed: replaced in May, storage team, until 2026-05-31"
@@ -223,7 +226,7 @@ def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
 
 def test_many_hosts_begin_with_hosts_by_rules() -> None:
     """A cell is the worst severity, or "?" for an unread host; every host has a row."""
-    shown = Shown(render(FLEET, PAGE))
+    shown = RenderedPage(render(FLEET, PAGE))
     assert shown.headings[0] == "ext4audit: 5 hosts"
     assert shown.rows[:6] == [
         ["Host", "Audit", "DUR001", "KRN003", "LAY001", "PRF002"],
@@ -238,8 +241,8 @@ def test_many_hosts_begin_with_hosts_by_rules() -> None:
 
 def test_one_defect_of_many_hosts_stands_once() -> None:
     """Printed once per host, a defect of 50 hosts took 100 KB, too much for a comment."""
-    many = [Audited("x", slow_report(1 + n // 49, edits), key=f"h{n}") for n in range(50)]
-    shown = Shown(text := render(many, PAGE))
+    many = [Audited("x", repeated_report(1 + n // 49, edits), key=f"h{n}") for n in range(50)]
+    shown = RenderedPage(text := render(many, PAGE))
     assert shown.headings[2:] == [
         "MEDIUM CAP002 slow-disk: 50 of 50 hosts",
         "MEDIUM PRF003 nodelalloc-without-profile: 50 of 50 hosts",
@@ -248,10 +251,10 @@ def test_one_defect_of_many_hosts_stands_once() -> None:
     assert shown.rows[52][2].split(", ") == where
     assert "1 more: -v" in shown.everything
     assert len(text) < 16384
-    pairs = [Audited("x", slow_report(2, edits), key=f"h{n}") for n in range(25)]
-    fifty = Shown(render(pairs, PAGE))
+    pairs = [Audited("x", repeated_report(2, edits), key=f"h{n}") for n in range(25)]
+    fifty = RenderedPage(render(pairs, PAGE))
     assert "\n0 more: -v" not in fifty.everything
-    whole = Shown(render(many, PAGE._replace(verbosity=1)))
+    whole = RenderedPage(render(many, PAGE._replace(verbosity=1)))
     assert [each for each in whole.headings if each.startswith("Host h")] == [
         f"Host h{n}" for n in range(50)
     ]
@@ -262,27 +265,29 @@ def test_gaps_of_many_hosts_name_them() -> None:
     many = [Audited("x", unread_report(1), key=f"h{n}") for n in range(3)]
     lacks = "superblock of /dev/d0 (permission denied)"
     where = ", ".join(f"h{n} /dev/d0 on /srv/0" for n in range(3))
-    assert Shown(render(many, PAGE)).rows[-1] == ["CAP001", where, lacks, "run as root"]
+    assert RenderedPage(render(many, PAGE)).rows[-1] == ["CAP001", where, lacks, "run as root"]
 
 
 def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
     """An empty cell would mean that nothing was found."""
-    assert MURKY.report is not None
+    assert INCOMPLETE.report is not None
     found = hostile_report("/x")
-    shown = Shown(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
+    shown = RenderedPage(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
     assert shown.rows[1][:4] == ["/x", "INCOMPLETE", "high", "low"]
     incomplete = found._replace(verdicts=tuple(v._replace(findings=()) for v in found.verdicts))
-    shown = Shown(render((Audited("a", incomplete), Audited("b", hostile_report("/y"))), PAGE))
+    shown = RenderedPage(
+        render((Audited("a", incomplete), Audited("b", hostile_report("/y"))), PAGE)
+    )
     assert shown.rows[1][:3] == ["/x", "INCOMPLETE", "?"]
 
 
 def test_quiet_leaves_the_sections_out() -> None:
     """The tables of findings and gaps remain."""
-    quiet = Shown(render((NIGHT,), PAGE._replace(verbosity=-1)))
+    quiet = RenderedPage(render((CRITICAL,), PAGE._replace(verbosity=-1)))
     assert quiet.headings == ["Host db1"]
     assert not quiet.blocks
     assert len(quiet.rows) == 3
-    assert len(Shown(render((MURKY,), PAGE._replace(verbosity=-1))).rows) == 6
+    assert len(RenderedPage(render((INCOMPLETE,), PAGE._replace(verbosity=-1))).rows) == 6
 
 
 @examples(25)
@@ -292,16 +297,16 @@ def test_any_host_is_read_back(judged: Host) -> None:
     assert_shown(audit(LIVE, judged, all_rules()))
 
 
-@some_stories(__name__)
-def test_every_fixture_host_is_read_back(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_every_fixture_host_is_read_back(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert_shown(report_of(story))
+    assert_shown(report_of(fixture))
 
 
 def assert_shown(found: Report) -> None:
     """Assert that GitHub shows every finding, and with -v every command."""
-    shown = Shown(one(Audited("x", found)))
-    whole = Shown(render([Audited("x", found)], PAGE._replace(verbosity=1)))
+    shown = RenderedPage(one(Audited("x", found)))
+    whole = RenderedPage(render([Audited("x", found)], PAGE._replace(verbosity=1)))
     assert shown.tags | whole.tags <= OURS
     lines = "".join(whole.blocks).split("\n")
     assert set("".join(shown.blocks).split("\n")) <= set(lines)
@@ -315,8 +320,8 @@ def assert_shown(found: Report) -> None:
 
 def test_a_plan_is_no_host() -> None:
     """Readers must not look for a filesystem that does not exist yet."""
-    assert CLEAN.report
-    report = CLEAN.report._replace(source=ReportSource("plan", "/dev/md0 on /data"))
+    assert CLEAN_HOST.report
+    report = CLEAN_HOST.report._replace(source=ReportSource("plan", "/dev/md0 on /data"))
     lines = render([Audited("plan", report)], PAGE).splitlines()
     assert lines[:3] == [
         "## Plan /dev/md0 on /data",

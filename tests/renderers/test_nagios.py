@@ -15,23 +15,23 @@ from ext4audit.report import Report, nagios_code
 from ext4audit.rules import all_rules
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     edits,
     hostile_report,
     rated_report,
-    slow_report,
+    repeated_report,
     unread_report,
 )
-from support.hosts.any_host import HOSTS
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
+from support.hosts.strategies import HOSTS
 
 DATUM = re.compile(
     r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"
@@ -98,7 +98,7 @@ def test_the_status_follows_severity_and_threshold(
 
 def test_the_first_line_says_how_much_and_the_worst() -> None:
     """A pager shows only the first line."""
-    found = read(NIGHT)
+    found = read(CRITICAL)
     assert found.status == "CRITICAL"
     assert found.text == (
         r"1 critical, 1 medium on db1: DUR001 /dev/md127 on /mnt/a\x1b[b, "
@@ -112,7 +112,7 @@ def test_the_first_line_says_how_much_and_the_worst() -> None:
 
 def test_a_clean_host_is_one_line() -> None:
     """All its counters are present, including those that are 0."""
-    assert render((CLEAN,), PAGE) == (
+    assert render((CLEAN_HOST,), PAGE) == (
         "EXT4AUDIT OK - no findings that fail on web1 | critical=0;;0;0 high=0;;0;0 medium=0;0;;0 "
         "low=0;;;0 info=0;;;0 suppressed=0;;;0 known=0;;;0 undetermined=0;;;0 unread=0;;;0 "
         "time=1.250s;;;0\n"
@@ -121,41 +121,41 @@ def test_a_clean_host_is_one_line() -> None:
 
 def test_what_nobody_could_judge_is_unknown() -> None:
     """The status is UNKNOWN unless gaps are allowed; the lines still show what is missing."""
-    found = read(MURKY)
+    found = read(INCOMPLETE)
     assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
     assert found.text == "no findings that fail on m; 5 not determined"
     assert found.lines[2] == (
         "[UNKNOWN] m: not determined, for CAP001 on /dev/sda on /data, /dev/sdb on /data: "
         "something (permission denied) (run as root)"
     )
-    allowed = read(MURKY, page=PAGE._replace(allow_incomplete=True))
+    allowed = read(INCOMPLETE, page=PAGE._replace(allow_incomplete=True))
     assert (allowed.status, len(allowed.lines)) == ("OK", 3)
 
 
 def test_a_host_that_could_not_be_read_is_unknown() -> None:
     """It never hides a finding, and reading no host at all is never a success."""
-    found = read(CLEAN, UNREADABLE)
+    found = read(CLEAN_HOST, UNREADABLE_HOST)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
     assert "[UNKNOWN] bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
         found.lines
     )
     assert read(*FLEET).status == "CRITICAL"
     allowed = PAGE._replace(allow_incomplete=True)
-    assert read(CLEAN, UNREADABLE, page=allowed).status == "OK"
-    assert read(UNREADABLE, page=allowed).status == "UNKNOWN"
+    assert read(CLEAN_HOST, UNREADABLE_HOST, page=allowed).status == "OK"
+    assert read(UNREADABLE_HOST, page=allowed).status == "UNKNOWN"
 
 
 def test_findings_that_do_not_count_are_numbers_only() -> None:
     """They raise no alert and have no line."""
-    found = read(PROCESSED)
+    found = read(PROCESSED_REPORT)
     assert (found.status, found.numbers["critical"], found.alerts) == ("OK", 0, set())
     assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
 
 
 def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
     """Without a baseline the counter is absent, because 0 would be wrong."""
-    assert read(PROCESSED, CLEAN).numbers["fixed"] == 1
-    assert "fixed" not in read(CLEAN).numbers
+    assert read(PROCESSED_REPORT, CLEAN_HOST).numbers["fixed"] == 1
+    assert "fixed" not in read(CLEAN_HOST).numbers
 
 
 def test_lines_end_at_fifty() -> None:
@@ -169,7 +169,9 @@ def test_lines_end_at_fifty() -> None:
 
 def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     """If there are too many lines, findings of a cause share one, with their number and names."""
-    found = read(Audited("x", slow_report(60, edits)), page=PAGE._replace(threshold=Severity.LOW))
+    found = read(
+        Audited("x", repeated_report(60, edits)), page=PAGE._replace(threshold=Severity.LOW)
+    )
     names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 57 more"
     where = f"db1, 60 of 60 filesystems ({names})"
     assert found.lines[0] == f"[MEDIUM] CAP002 slow-disk on {where}: the disk is slow"
@@ -202,7 +204,7 @@ def test_lines_end_before_nagios_cuts_them() -> None:
 def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
     """A bar, a dollar sign and a backtick are escaped, and a name stays on its line."""
     found = read(Audited(name, hostile_report(name)))
-    assert set(found.numbers) == set(read(CLEAN).numbers)
+    assert set(found.numbers) == set(read(CLEAN_HOST).numbers)
     shown = visible(name).replace("|", r"\x7c").replace("$", r"\x24").replace("`", r"\x60")
     assert f"The mount point {shown} is odd." in found.lines[0]
     assert len(found.text) < 700
@@ -215,10 +217,10 @@ def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
     assert_status(audit(LIVE, judged, all_rules()))
 
 
-@some_stories(__name__)
-def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert_status(report_of(story))
+    assert_status(report_of(fixture))
 
 
 def assert_status(report: Report) -> None:

@@ -10,13 +10,22 @@ from jsonschema import Draft202012Validator
 from ext4audit.renderers import Audited, json_v1
 from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
 from ext4audit.report import Report
-from support.formats.sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
-from support.hosts.stories import report_of, some_stories
+from support.formats.sample_reports import (
+    HOSTILE_NAMES,
+    critical_report,
+    hostile_report,
+    incomplete_report,
+)
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 
 
 @pytest.mark.parametrize(
     "of",
-    [night_report(), murky_report(), *(hostile_report(name) for name in HOSTILE_NAMES.values())],
+    [
+        critical_report(),
+        incomplete_report(),
+        *(hostile_report(name) for name in HOSTILE_NAMES.values()),
+    ],
 )
 def test_a_line_is_the_json_report(of: Report) -> None:
     """The same object as `--format json`, without a newline inside."""
@@ -27,10 +36,10 @@ def test_a_line_is_the_json_report(of: Report) -> None:
     assert json.loads(line) == json.loads(json_v1.render_report(of, tool_version="0.1.0"))
 
 
-@some_stories(__name__)
-def test_the_line_of_every_fixture_host_is_its_json_report(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_the_line_of_every_fixture_host_is_its_json_report(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    test_a_line_is_the_json_report(report_of(story))
+    test_a_line_is_the_json_report(report_of(fixture))
 
 
 def test_the_line_of_a_source_without_a_report() -> None:

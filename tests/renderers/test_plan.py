@@ -32,7 +32,7 @@ from ext4audit.renderers import (
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.report import PlanAdvice, PlanLine, Report, ReportSource
-from support.browser.html_page import parsed, with_class, words
+from support.browser.html_page import parsed, text_of, with_class
 from support.builders import filesystem, host
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
@@ -213,7 +213,7 @@ def test_html_has_the_commands_above_the_findings() -> None:
     """Each command is an element to copy, between the changes and the assumptions."""
     page = parsed(html.render_plan(REPORT, ADVICE, PAGE))
     (section,) = with_class(page, "plan")
-    assert [words(each) for each in with_class(section, "command")] == [COMMAND]
-    assert [words(each) for each in section.iter("li")] == [*ADVICE.changes, *ADVICE.assumed]
-    assert "The same rules then report: nothing of low severity or worse." in words(section)
-    assert words(page).count("ext4audit: plan for /dev/md0 on /data") == 2
+    assert [text_of(each) for each in with_class(section, "command")] == [COMMAND]
+    assert [text_of(each) for each in section.iter("li")] == [*ADVICE.changes, *ADVICE.assumed]
+    assert "The same rules then report: nothing of low severity or worse." in text_of(section)
+    assert text_of(page).count("ext4audit: plan for /dev/md0 on /data") == 2

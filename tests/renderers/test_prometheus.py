@@ -18,25 +18,25 @@ from ext4audit.rules import all_rules
 from support.builders import host
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
     LIVE,
-    NIGHT,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     barriers,
     changed,
+    critical_report,
     hostile_report,
+    incomplete_report,
     md127,
-    murky_report,
-    night_report,
     rated_report,
     report,
 )
-from support.hosts.any_host import HOSTS
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
+from support.hosts.strategies import HOSTS
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 LINE = re.compile(
@@ -74,12 +74,12 @@ SUBJECT = {
     "mountpoint": r"/mnt/a\x1b[b",
     "uuid": "u-md127",
 }
-"""The labels that identify the milder finding of `NIGHT`."""
+"""The labels that identify the milder finding of `CRITICAL`."""
 
 
 def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
     """Labels identify the rule and the filesystem; anything variable is a value or in _info."""
-    found = samples(NIGHT)
+    found = samples(CRITICAL)
     assert found["ext4audit_finding_severity"][1] == (SUBJECT, 3)
     assert found["ext4audit_finding_confidence"][1] == (SUBJECT, 2)
     assert found["ext4audit_finding_info"][1] == (
@@ -91,12 +91,12 @@ def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
 def test_a_series_lasts_while_its_finding_changes() -> None:
     """A different severity, confidence, fact or message changes values but adds no series."""
     other = changed(
-        night_report(),
+        critical_report(),
         lambda _, finding: finding._replace(
             severity=Severity.LOW, confidence=Confidence.POSSIBLE, fact="commit", message="Other."
         ),
     )
-    before, after = samples(NIGHT), samples(NIGHT._replace(report=other))
+    before, after = samples(CRITICAL), samples(CRITICAL._replace(report=other))
     for name in ("ext4audit_finding_severity", "ext4audit_finding_confidence"):
         assert [labels for labels, _ in before[name]] == [labels for labels, _ in after[name]]
         assert [value for _, value in before[name]] != [value for _, value in after[name]]
@@ -140,13 +140,13 @@ def test_numbers_stand_for_severity_and_confidence() -> None:
 def test_every_severity_is_counted_also_those_without_findings() -> None:
     """A series with the value 0 can be compared; a series that vanishes cannot."""
     expected = {severity.value: 0.0 for severity in Severity} | {"critical": 1, "medium": 1}
-    assert numbers(samples(NIGHT), "ext4audit_host_findings", "severity") == expected
-    assert sum(numbers(samples(CLEAN), "ext4audit_host_findings", "severity").values()) == 0
+    assert numbers(samples(CRITICAL), "ext4audit_host_findings", "severity") == expected
+    assert sum(numbers(samples(CLEAN_HOST), "ext4audit_host_findings", "severity").values()) == 0
 
 
 def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
     """An alert on the severity does not fire for them."""
-    found = samples(PROCESSED)
+    found = samples(PROCESSED_REPORT)
     states = {labels["rule"]: labels["state"] for labels, _ in found["ext4audit_finding_info"]}
     assert states == {
         "KRN003": "active",
@@ -163,7 +163,7 @@ def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
 
 def test_what_nobody_could_judge_is_counted() -> None:
     """Two rules on two filesystems and a gap of the host make the scan incomplete."""
-    found = samples(Audited("x", murky_report()))
+    found = samples(Audited("x", incomplete_report()))
     assert numbers(found, "ext4audit_host_gaps") == {"db1": 5}
     assert numbers(found, "ext4audit_host_audit_complete") == {"db1": 0}
     assert numbers(found, "ext4audit_host_readable") == {"db1": 1}
@@ -175,7 +175,7 @@ def test_a_host_that_could_not_be_read_is_there() -> None:
     assert numbers(found, "ext4audit_host_readable")["bad.tar.gz"] == 0
     assert numbers(found, "ext4audit_host_audit_complete")["bad.tar.gz"] == 0
     assert "bad.tar.gz" not in numbers(found, "ext4audit_host_findings")
-    assert set(samples(UNREADABLE)) == {
+    assert set(samples(UNREADABLE_HOST)) == {
         *("ext4audit_host_readable", "ext4audit_host_audit_complete", "ext4audit_build_info"),
         *("ext4audit_last_run_timestamp_seconds", "ext4audit_last_run_duration_seconds"),
     }
@@ -183,7 +183,7 @@ def test_a_host_that_could_not_be_read_is_there() -> None:
 
 def test_the_run_is_described() -> None:
     """The time is that of the page, in seconds since 1970."""
-    found = samples(CLEAN)
+    found = samples(CLEAN_HOST)
     assert found["ext4audit_last_run_timestamp_seconds"] == [({}, 1767323045)]
     assert found["ext4audit_last_run_duration_seconds"] == [({}, 1.25)]
     assert found["ext4audit_build_info"] == [({"version": "0.1.0"}, 1)]
@@ -201,8 +201,8 @@ def assert_well_formed(read: Sequence[Metric]) -> None:
 def test_names_and_series_are_unique() -> None:
     """This holds for hosts with equal filesystems, and for findings with equal labels."""
     assert_well_formed(families(*FLEET))
-    assert_well_formed(families(NIGHT, *(NIGHT._replace(key=key) for key in ("db2", "db3"))))
-    night = night_report()
+    assert_well_formed(families(CRITICAL, *(CRITICAL._replace(key=key) for key in ("db2", "db3"))))
+    night = critical_report()
     twice = [v._replace(findings=v.findings * 2) for v in night.verdicts]
     double = Audited("x", night._replace(verdicts=tuple(twice)))
     assert_well_formed(families(double))
@@ -245,10 +245,10 @@ def test_any_host_is_read_back(judged: Host) -> None:
     assert_measured(audit(LIVE, judged, all_rules()))
 
 
-@some_stories(__name__)
-def test_every_fixture_host_is_read_back(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_every_fixture_host_is_read_back(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert_measured(report_of(story))
+    assert_measured(report_of(fixture))
 
 
 def assert_measured(of: Report) -> None:

@@ -17,12 +17,12 @@ from support.formats.prometheus_tools import (
     NODE_EXPORTER,
     PROMTOOL,
     REQUIRED,
-    exporting,
     promtool,
-    scraped,
+    running_exporter,
+    scrape,
 )
 from support.formats.sample_reports import FLEET, HOSTILE_NAMES, PAGE, hostile_report
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 
 ALERTS = ROOT / "docs" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "docs" / "prometheus" / "dashboard.json"
@@ -99,10 +99,10 @@ def test_promtool_parses_the_queries_of_the_dashboard(tmp_path: Path) -> None:
 
 
 @needs_promtool
-@some_stories(__name__)
-def test_promtool_has_nothing_against_the_metrics_of_any_fixture(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_promtool_has_nothing_against_the_metrics_of_any_fixture(fixture: str) -> None:
     """It checks syntax, help, types, and naming conventions."""
-    text = render([Audited("x", report_of(story))], PAGE)
+    text = render([Audited("x", report_of(fixture))], PAGE)
     assert promtool("check", "metrics", text=text) == ""
 
 
@@ -120,8 +120,8 @@ def test_node_exporter_exposes_every_series(tmp_path: Path) -> None:
     hosts = [*FLEET, *(Audited(name, hostile_report(name)) for name in HOSTILE_NAMES.values())]
     text = render(hosts, PAGE)
     (tmp_path / "ext4audit.prom").write_text(text, encoding="utf-8")
-    with exporting(tmp_path) as address:
-        found = exposed(scraped(address))
+    with running_exporter(tmp_path) as address:
+        found = exposed(scrape(address))
     assert ("node_textfile_scrape_error", (), 0) in found
     assert exposed(text) <= found
 
@@ -130,5 +130,5 @@ def test_node_exporter_exposes_every_series(tmp_path: Path) -> None:
 def test_node_exporter_reports_a_file_that_it_refuses(tmp_path: Path) -> None:
     """The test above can fail: the error metric that it reads is 1 for a bad file."""
     (tmp_path / "bad.prom").write_text("ext4audit_host_readable{\n", encoding="utf-8")
-    with exporting(tmp_path) as address:
-        assert ("node_textfile_scrape_error", (), 1) in exposed(scraped(address))
+    with running_exporter(tmp_path) as address:
+        assert ("node_textfile_scrape_error", (), 1) in exposed(scrape(address))

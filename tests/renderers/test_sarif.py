@@ -27,17 +27,17 @@ from ext4audit.rules import all_rules
 from support.builders import host, known, options
 from support.examples import examples
 from support.formats.sample_reports import (
-    CLEAN,
+    CLEAN_HOST,
+    CRITICAL,
+    FIXED_FINDING,
     FLEET,
-    GONE,
     HOSTILE_NAMES,
+    INCOMPLETE,
     LIVE,
-    MURKY,
-    NIGHT,
     NOTICE,
     PAGE,
-    PROCESSED,
-    UNREADABLE,
+    PROCESSED_REPORT,
+    UNREADABLE_HOST,
     barriers,
     boot,
     changed,
@@ -48,8 +48,8 @@ from support.formats.sample_reports import (
     root,
 )
 from support.formats.sample_reports import rated_report as rated
-from support.hosts.any_host import HOSTS
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
+from support.hosts.strategies import HOSTS
 
 SCHEMA = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
 SARIF = Draft202012Validator(json.loads(SCHEMA.read_text()))
@@ -126,7 +126,7 @@ def assert_result(result: Any) -> None:
 
 def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
     """A result without a physical location is valid in the schema, but GitHub refuses the file."""
-    log = json.loads(sarif.render([NIGHT], PAGE))
+    log = json.loads(sarif.render([CRITICAL], PAGE))
     for broken in ([], [{"logicalLocations": [{"name": "x"}]}]):
         log["runs"][0]["results"][0]["locations"] = broken
         assert not list(SARIF.iter_errors(log))
@@ -136,7 +136,7 @@ def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
 
 def test_a_finding_is_a_result() -> None:
     """The message has consequence, subject, evidence and remedies; commands are properties."""
-    (critical, _) = run_of(NIGHT)["results"]
+    (critical, _) = run_of(CRITICAL)["results"]
     assert critical == {
         "ruleId": "DUR001",
         "ruleIndex": 0,
@@ -207,7 +207,7 @@ def test_the_level_follows_the_severity(severity: Severity) -> None:
 
 def test_a_suppressed_finding_stays_and_is_marked() -> None:
     """The justification is the policy's reason, with the owner and the last day."""
-    found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
+    found = {each["ruleId"]: each for each in run_of(PROCESSED_REPORT)["results"]}
     assert found["DUR001"]["suppressions"] == [
         {
             "kind": "external",
@@ -220,7 +220,7 @@ def test_a_suppressed_finding_stays_and_is_marked() -> None:
 
 def test_the_states_of_a_baseline() -> None:
     """With a baseline each result is new, unchanged or absent; without one there is no state."""
-    found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
+    found = {each["ruleId"]: each for each in run_of(PROCESSED_REPORT)["results"]}
     states = {code: each["baselineState"] for code, each in found.items()}
     assert states == {
         "DUR001": "new",
@@ -229,19 +229,19 @@ def test_the_states_of_a_baseline() -> None:
         "PRF002": "new",
         "CAP001": "absent",
     }
-    assert all("baselineState" not in each for each in run_of(NIGHT)["results"])
+    assert all("baselineState" not in each for each in run_of(CRITICAL)["results"])
 
 
 def test_a_fixed_finding_is_no_failure() -> None:
     """SARIF 2.1.0, 3.27.9: a result that is not a failure has another kind, and level "none"."""
-    gone = run_of(PROCESSED)["results"][-1]
+    gone = run_of(PROCESSED_REPORT)["results"][-1]
     assert (gone["kind"], gone["level"]) == ("pass", "none")
-    assert gone["message"]["text"] == f"Fixed: {GONE.message}"
+    assert gone["message"]["text"] == f"Fixed: {FIXED_FINDING.message}"
 
 
 def test_a_fixed_finding_keeps_its_fingerprint() -> None:
     """Consumers match by fingerprint, even if the filesystem was renamed or is gone."""
-    assert NIGHT.report is not None
+    assert CRITICAL.report is not None
     before = report(host(root(), boot(), md127()), barriers, old_kernel)
     renamed = md127("/moved")._replace(device="/dev/md0", name="md0")
     for now in (host(root(), boot(), renamed), host(root(), boot())):
@@ -286,7 +286,7 @@ def test_what_a_file_cannot_hold_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_gaps_are_notifications() -> None:
     """A gap is one notification with all rules that it affects; a broken rule is an error."""
-    (invocation,) = run_of(MURKY)["invocations"]
+    (invocation,) = run_of(INCOMPLETE)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert invocation["endTimeUtc"] == PAGE.taken_at
     shown = [
@@ -307,7 +307,7 @@ def test_gaps_are_notifications() -> None:
 
 def test_a_host_without_a_report_is_an_error() -> None:
     """The host must not look like one without findings."""
-    (invocation,) = run_of(UNREADABLE, CLEAN)["invocations"]
+    (invocation,) = run_of(UNREADABLE_HOST, CLEAN_HOST)["invocations"]
     (shown,) = invocation["toolExecutionNotifications"]
     assert (shown["level"], shown["descriptor"]["id"]) == ("error", "failed")
     assert shown["message"]["text"].startswith("bad.tar.gz could not be read: ")
@@ -316,20 +316,24 @@ def test_a_host_without_a_report_is_an_error() -> None:
 
 def test_a_complete_audit_was_successful() -> None:
     """Findings are not failures of the tool."""
-    (invocation,) = run_of(CLEAN, NIGHT)["invocations"]
+    (invocation,) = run_of(CLEAN_HOST, CRITICAL)["invocations"]
     assert invocation["executionSuccessful"] is True
     assert invocation["toolExecutionNotifications"] == []
 
 
 def test_notices_are_about_the_configuration() -> None:
     """An expired suppression has to be corrected in the policy file."""
-    (shown,) = run_of(PROCESSED)["invocations"][0]["toolConfigurationNotifications"]
+    (shown,) = run_of(PROCESSED_REPORT)["invocations"][0]["toolConfigurationNotifications"]
     assert shown["message"]["text"] == NOTICE
 
 
 @pytest.mark.parametrize(
     ("hosts", "expected"),
-    [((CLEAN,), "ext4audit/web1/"), ((CLEAN, NIGHT), "ext4audit/"), ((), "ext4audit/")],
+    [
+        ((CLEAN_HOST,), "ext4audit/web1/"),
+        ((CLEAN_HOST, CRITICAL), "ext4audit/"),
+        ((), "ext4audit/"),
+    ],
 )
 def test_the_category_is_the_host_or_the_fleet(hosts: tuple[Audited, ...], expected: str) -> None:
     """GitHub separates the alerts of each category."""
@@ -391,7 +395,7 @@ def test_the_home_page_is_that_of_the_package(
     for url in urls:
         package["Project-URL"] = url
     monkeypatch.setattr(sarif, "metadata", lambda _name: package)
-    assert run_of(CLEAN)["tool"]["driver"].get("informationUri") == expected
+    assert run_of(CLEAN_HOST)["tool"]["driver"].get("informationUri") == expected
 
 
 def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +405,7 @@ def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.Mo
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(sarif, "metadata", missing)
-    assert "informationUri" not in run_of(CLEAN)["tool"]["driver"]
+    assert "informationUri" not in run_of(CLEAN_HOST)["tool"]["driver"]
 
 
 def test_a_path_is_encoded_once() -> None:
@@ -458,10 +462,10 @@ def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
     assert_logged(audit(LIVE, any_host, all_rules()))
 
 
-@some_stories(__name__)
-def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_every_fixture_host_is_a_log_that_github_takes(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert_logged(report_of(story))
+    assert_logged(report_of(fixture))
 
 
 def assert_logged(of: Report) -> None:

@@ -14,14 +14,14 @@ from ext4audit.report import ARCHIVES, Outcome, Report
 from support.builders import UNREAD, filesystem, host, known, options
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
+    critical_report,
     edits,
     hostile_report,
+    incomplete_report,
     inodes,
-    murky_report,
-    night_report,
     report,
 )
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 
 SCHEMA: Any = json.loads(schema_text())
 UNSEEN = filesystem(
@@ -34,8 +34,8 @@ UNSEEN = filesystem(
     layout=UNREAD,
 )
 REPORTS = {
-    "night": night_report(),
-    "murky": murky_report(),
+    "night": critical_report(),
+    "murky": incomplete_report(),
     "edits": report(host(filesystem()), edits),
     "no ext4": report(host(), inodes),
     "blind": report(host(UNSEEN, kernel=UNREAD, os=UNREAD), inodes),
@@ -85,22 +85,22 @@ def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
     assert errors(of, strict(SCHEMA)) == []
 
 
-@some_stories(__name__)
-def test_the_report_of_every_fixture_host_obeys_the_schema(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_the_report_of_every_fixture_host_obeys_the_schema(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert errors(report_of(story), strict(SCHEMA)) == []
+    assert errors(report_of(fixture), strict(SCHEMA)) == []
 
 
 def test_the_strict_schema_refuses_an_unknown_member() -> None:
     """The test above can fail: an undescribed member is an error at any depth."""
-    document = json.loads(render_report(night_report(), tool_version="0.1.0"))
+    document = json.loads(render_report(critical_report(), tool_version="0.1.0"))
     document["verdicts"][0]["extra"] = 1
     assert not Draft202012Validator(strict(SCHEMA)).is_valid(document)
 
 
 def test_readers_of_this_version_accept_later_additions() -> None:
     """The shipped schema allows unknown members, with a higher minor version."""
-    document = json.loads(render_report(night_report(), tool_version="0.1.0"))
+    document = json.loads(render_report(critical_report(), tool_version="0.1.0"))
     document["extra"] = document["verdicts"][0]["extra"] = 1
     document["schema_version"] = "1.7"
     assert Draft202012Validator(SCHEMA).is_valid(document)

@@ -30,8 +30,8 @@ from support.builders import (
     kernel,
     known,
     layout,
-    listed,
     loop,
+    lsblk_row,
     memory,
     mount,
     options,
@@ -42,7 +42,7 @@ from support.builders import (
     usage,
 )
 from support.examples import examples
-from support.hosts.any_host import HOSTS, RELEASES, device_numbers
+from support.hosts.strategies import HOSTS, RELEASES, device_numbers
 
 LIVE = ReportSource("live", "db1")
 RULES = all_rules()
@@ -140,7 +140,7 @@ HOST_VALUES: dict[str, list[Any]] = {
     "memory": [memory(), memory(total_bytes=1 << 40, available_bytes=1 << 40)],
     "mounts": [(), (mount(),)],
     "fstab": [(), (fstab_entry("nobarrier"),), (fstab_entry(mount_point="/gone"),)],
-    "devices": [(), (listed(), listed("sdb", DeviceNumber(8, 16)))],
+    "devices": [(), (lsblk_row(), lsblk_row("sdb", DeviceNumber(8, 16)))],
     "unmounted": [
         (),
         (filesystem(alive=False, mounts=(), superblock=known(superblock(state="not clean"))),),

@@ -1,4 +1,4 @@
-"""Each excuse from the law of evidence is needed by the test of its rule."""
+"""Each excuse for a better verdict with less evidence is needed by the test of its rule."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rules.conftest import EXCUSES, WITHOUT_EXCUSES
+from rules.conftest import EXCUSES, NO_EXCUSES
 from support.program import run_python
 
 
-def needed(excuses: set[tuple[str, str]], law: str) -> set[tuple[str, str]]:
+def needed(excuses: set[tuple[str, str]], losses: str) -> set[tuple[str, str]]:
     """Return the excuses without which a test of the rule fails and names the fact."""
     if not excuses:  # without a file argument pytest would run all tests, including this one
         return set()
@@ -21,7 +21,7 @@ def needed(excuses: set[tuple[str, str]], law: str) -> set[tuple[str, str]]:
     done = run_python(
         *("-m", "pytest", "-q", "-n", "0", "-m", "not kernel", "-p", "no:cacheprovider"),
         *map(str, files),
-        env={WITHOUT_EXCUSES: "1", "EXT4AUDIT_LAW": law, "EXT4AUDIT_PART": "1/1"},
+        env={NO_EXCUSES: "1", "EXT4AUDIT_LOSSES": losses, "EXT4AUDIT_PART": "1/1"},
     )
     lines = [line for line in done.stdout.splitlines() if " without " in line]
     return {

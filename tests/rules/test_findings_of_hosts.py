@@ -10,7 +10,7 @@ from ext4audit.engine import audit
 from ext4audit.finding import Finding
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.hosts.stories import STORIES, captured, every_story, report_of
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, captured, every_fixture_host, report_of
 
 LONGEST_SUMMARY = 80
 MOST_CITATIONS = 4
@@ -23,24 +23,24 @@ WITHOUT_A_FINDING = {"SEC"}
 
 
 @cache
-def reports_of(story: str) -> tuple[Report, Report]:
+def reports_of(fixture: str) -> tuple[Report, Report]:
     """Audit the mounted filesystems of a host, and again all filesystems on its disks."""
-    source, taken_at = captured(story)
+    source, taken_at = captured(fixture)
     host = assemble_host(source, taken_at)
-    return report_of(story), audit(ReportSource("snapshot", story), host, all_rules())
+    return report_of(fixture), audit(ReportSource("snapshot", fixture), host, all_rules())
 
 
-def findings_of(story: str) -> list[tuple[str, Finding]]:
+def findings_of(fixture: str) -> list[tuple[str, Finding]]:
     """Return the findings of both reports, each with its rule's code."""
-    verdicts = [verdict for report in reports_of(story) for verdict in report.verdicts]
+    verdicts = [verdict for report in reports_of(fixture) for verdict in report.verdicts]
     return [(verdict.rule.code, each) for verdict in verdicts for each in verdict.findings]
 
 
-@every_story
-def test_a_summary_is_one_short_line(story: str) -> None:
+@every_fixture_host
+def test_a_summary_is_one_short_line(fixture: str) -> None:
     """The summary names no device and no size, so that equal findings can be grouped."""
-    devices = {fs.device for report in reports_of(story) for fs in report.host.filesystems}
-    for code, finding in findings_of(story):
+    devices = {fs.device for report in reports_of(fixture) for fs in report.host.filesystems}
+    for code, finding in findings_of(fixture):
         summary = finding.summary
         assert 0 < len(summary) <= LONGEST_SUMMARY, (code, summary)
         assert summary.isprintable(), (code, summary)
@@ -49,21 +49,21 @@ def test_a_summary_is_one_short_line(story: str) -> None:
         assert summary in SIZES_OF_THE_RULE or not NAME_OF_A_DEVICE.search(summary), (code, summary)
 
 
-@every_story
-def test_few_citations_are_shown_by_default(story: str) -> None:
+@every_fixture_host
+def test_few_citations_are_shown_by_default(fixture: str) -> None:
     """Citations that only support others are marked as detail."""
-    for code, finding in findings_of(story):
+    for code, finding in findings_of(fixture):
         shown = [citation for citation in finding.citations if not citation.detail]
         labels = [citation.label for citation in shown]
         assert 0 < len(shown) <= MOST_CITATIONS, (code, labels)
 
 
-@every_story
-def test_a_citation_has_a_value_and_an_origin(story: str) -> None:
+@every_fixture_host
+def test_a_citation_has_a_value_and_an_origin(fixture: str) -> None:
     """A citation without an origin could not be verified."""
-    verdicts = [verdict for report in reports_of(story) for verdict in report.verdicts]
+    verdicts = [verdict for report in reports_of(fixture) for verdict in report.verdicts]
     cited = [(v.rule.code, each) for v in verdicts for each in v.evidence]
-    cited += [(code, each) for code, finding in findings_of(story) for each in finding.citations]
+    cited += [(code, each) for code, finding in findings_of(fixture) for each in finding.citations]
     assert cited
     assert [(code, each) for code, each in cited if not (each.value and each.origin)] == []
 
@@ -71,6 +71,6 @@ def test_a_citation_has_a_value_and_an_origin(story: str) -> None:
 def test_the_fixture_hosts_have_findings_to_look_at() -> None:
     """Without a finding, a family would pass the tests above whatever its summaries are."""
     families = {rule.code[:3] for rule in all_rules()}
-    assert {code[:3] for story in STORIES for code, _ in findings_of(story)} == (
+    assert {code[:3] for fixture in FIXTURE_HOSTS for code, _ in findings_of(fixture)} == (
         families - WITHOUT_A_FINDING
     )

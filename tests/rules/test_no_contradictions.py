@@ -16,7 +16,7 @@ from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF, demanded, discouraged
 from support.examples import sample_of
-from support.options.evidence import PLACES, WORDS, Scene
+from support.options.evidence import PLACES, WORDS, OptionScenario
 from support.remedies.effects import ATIME, State, effect, meanings
 
 LIVE = ReportSource("live", "db1")
@@ -101,7 +101,7 @@ def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
                 yield f"{one.code} and {two.code} quarrel about {name}: see WARNED_OF"
 
 
-def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:
+def found_in(scenes: Iterable[OptionScenario], profile: str | None = None) -> str:
     """Return all problems of some scenes, one per line.
 
     A token that cannot be set in its place results in an equal host, which is judged only once.
@@ -129,25 +129,25 @@ def test_no_statement_of_a_report_contradicts_another(place: str, release: str) 
     No remedy puts in force or writes down an option that another finding removes or a rule warns
     about, and no two findings set an option to different values.
     """
-    assert found_in(Scene(word, place, release) for word in WORDS) == ""
+    assert found_in(OptionScenario(word, place, release) for word in WORDS) == ""
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_statement_on_the_root_contradicts_another(place: str) -> None:
     """The root cannot be unmounted, and its data mode is judged by DRF004."""
-    assert found_in(Scene(word, place, "6.1", mount_point="/") for word in WORDS) == ""
+    assert found_in(OptionScenario(word, place, "6.1", mount_point="/") for word in WORDS) == ""
 
 
 @pytest.mark.parametrize(("profile", "place"), list(product(DEMANDING, PLACES)))
 def test_no_statement_contradicts_a_profile(profile: str, place: str) -> None:
     """No remedy removes or replaces an option that a profile demands."""
-    assert found_in((Scene(word, place, "6.1") for word in WORDS), profile) == ""
+    assert found_in((OptionScenario(word, place, "6.1") for word in WORDS), profile) == ""
 
 
 @pytest.mark.parametrize(("place", "release"), list(product(PLACES, ("4.19", "6.18"))))
 def test_tidb_is_not_contradicted_on_any_kernel(place: str, release: str) -> None:
     """On 4.19 PRF001 adds dioread_lock to nodelalloc; on 6.18 nodelalloc needs a new mount."""
-    assert found_in((Scene(word, place, release) for word in WORDS), "tidb") == ""
+    assert found_in((OptionScenario(word, place, release) for word in WORDS), "tidb") == ""
 
 
 @pytest.mark.parametrize("word", JUDGED)
@@ -155,7 +155,9 @@ def test_no_statement_contradicts_another_where_fstab_says_something_else(word: 
     """One option is in force or hidden, and fstab sets a different one."""
     pairs = [pair for pair in permutations(JUDGED, 2) if pair[0] == word]
     places = ("live", "hidden")
-    scenes = (Scene(one, place, "6.1", two) for (one, two), place in product(pairs, places))
+    scenes = (
+        OptionScenario(one, place, "6.1", two) for (one, two), place in product(pairs, places)
+    )
     assert found_in(scenes) == ""
 
 
@@ -164,7 +166,9 @@ def test_no_statement_contradicts_tidb_where_fstab_says_something_else(word: str
     """The same with a profile, on a kernel that PRF001 warns about."""
     others = [other for other in JUDGED if other != word]
     places = ("live", "hidden")
-    scenes = (Scene(word, place, "4.19", other) for other, place in product(others, places))
+    scenes = (
+        OptionScenario(word, place, "4.19", other) for other, place in product(others, places)
+    )
     assert found_in(scenes, "tidb") == ""
 
 
@@ -173,5 +177,5 @@ def test_a_rule_fails_for_each_word_that_the_table_says_it_warns_of(word: str, c
     """The table uses the spelling of the options file, and its rules report each entry."""
     assert canonical(word) == word
     if word not in {"norecovery", "discard"}:  # they need an unclean journal, and TRIM support
-        report = audit(LIVE, Scene(word, "live", "6.1").host(), RULES)
+        report = audit(LIVE, OptionScenario(word, "live", "6.1").host(), RULES)
         assert code in {verdict.rule.code for verdict in report.verdicts if verdict.findings}

@@ -13,7 +13,7 @@ from ext4audit.report import ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from support.examples import examples
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 from support.remedies.case import RemedyCase, cases_of, module_of
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 from ext4audit.sources import ArchiveError, fleet
 from ext4audit.sources.captured import BEGIN, exists, key_of
 from ext4audit.sources.fleet import FoundHost, expected_names, hosts_in, looks_like_evidence
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 MANIFEST = b'{\n  "format": "ext4audit-snapshot", "version": 1'
 TEXT = b"motd\n" + BEGIN.encode() + b"\n"
@@ -111,8 +111,8 @@ def test_core_collections_of_insights_are_one_host(tmp_path: Path) -> None:
 
 def test_a_folder_of_one_host_with_more_than_its_evidence(tmp_path: Path) -> None:
     """A fixture's folder holds reports beside the snapshot, and has the name of the host."""
-    story = str(HOSTS / "healthy-debian-12")
-    assert found(story) == [("snapshot", "healthy-debian-12")]
+    fixture = str(HOSTS / "healthy-debian-12")
+    assert found(fixture) == [("snapshot", "healthy-debian-12")]
     assert dict(found(str(HOSTS)))["healthy-debian-12/snapshot"] == "healthy-debian-12"
     tree(tmp_path, snapshot__manifest_DOT_json=MANIFEST, db2_DOT_tar=b"x")
     with pytest.raises(ArchiveError, match=r"more than one host: .*/snapshot, .*/db2\.tar"):

@@ -23,7 +23,7 @@ from ext4audit.sources.timeouts import (
     one_helper,
     undo,
 )
-from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, assert_no_waiting, wait_until
 
 pytestmark = pytest.mark.usefixtures("monkeypatch")
 """Makes helpers forks of this process, as for users: see tests/conftest.py."""
@@ -82,7 +82,7 @@ def test_a_call_that_hangs_is_left_behind() -> None:
     """After the timeout the caller continues; the next call has another helper."""
     bounded = BoundedCalls(PATIENCE_SECONDS)
     first = bounded(os.getpid)
-    with without_waiting(), pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
+    with assert_no_waiting(), pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
         bounded(partial(time.sleep, HANG_SECONDS), 0.2)
     assert bounded(os.getpid) not in {first, os.getpid()}
     assert ends(first)

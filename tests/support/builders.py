@@ -381,7 +381,7 @@ def usage(**changes: int) -> Usage:
     return Usage(**values)
 
 
-def listed(
+def lsblk_row(
     name: str = "sda",
     number: DeviceNumber = DeviceNumber(8, 0),
     **changes: Any,
@@ -415,7 +415,7 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         **_same_of_every_host(),
         "mounts": Known(tuple(m for fs in filesystems for m in fs.mounts), "/proc/self/mountinfo"),
         "filesystems": filesystems,
-        "devices": Known(tuple(listed(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
+        "devices": Known(tuple(lsblk_row(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
     }
     values.update(changes)
     return Host(**values)

@@ -24,7 +24,7 @@ def share_percent() -> int:
     return settings().max_examples
 
 
-def number(whole: int, variable: str = "") -> int:
+def share_of(whole: int, variable: str = "") -> int:
     """Return how many of `whole` examples this run has, at least one.
 
     If the environment variable `variable` is set, it is the number.
@@ -35,7 +35,7 @@ def number(whole: int, variable: str = "") -> int:
 
 def examples(whole: int, variable: str = "", **more: Any) -> settings:
     """Return the settings of a property that draws `whole` examples in CI."""
-    return settings(max_examples=number(whole, variable), **more)
+    return settings(max_examples=share_of(whole, variable), **more)
 
 
 def sample_of(cases: Iterable[T], seed: str) -> list[T]:
@@ -45,5 +45,5 @@ def sample_of(cases: Iterable[T], seed: str) -> list[T]:
     It is random, because every eighth case of a product might have the same value of one factor.
     """
     every = list(cases)
-    kept = random.Random(seed).sample(range(len(every)), min(len(every), number(len(every))))  # noqa: S311
+    kept = random.Random(seed).sample(range(len(every)), min(len(every), share_of(len(every))))  # noqa: S311
     return [every[position] for position in sorted(kept)]

@@ -45,7 +45,7 @@ class TooLargeError(Exception):
     """The request does not fit into one message."""
 
 
-def ask(
+def run_copy(
     arguments: Sequence[str],
     env: Mapping[str, str],
     cwd: str,
@@ -201,7 +201,7 @@ def serve(connection: socket.socket) -> None:
         child = os.fork()
         if child == 0:
             connection.close()
-            (help_with if is_helper else become)(request, descriptors)
+            (run_helper if is_helper else run_program)(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         if is_helper:
@@ -213,7 +213,7 @@ def serve(connection: socket.socket) -> None:
         helpers = [pid for pid in helpers if os.waitpid(pid, os.WNOHANG) == (0, 0)]
 
 
-def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
+def run_program(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """Run like `python -m ext4audit`, with the standard streams of a new interpreter."""
     try:
         for target, descriptor in enumerate(descriptors):
@@ -222,7 +222,7 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         sys.stdin = os.fdopen(0, encoding="utf-8", errors="surrogateescape", closefd=False)
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        take_over(request)
+        adopt_client_state(request)
         main = importlib.import_module("ext4audit.__main__").main
         if request["as_nobody"]:  # after the import: nobody may not read a clone below /root
             drop_privileges()
@@ -235,16 +235,16 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         os._exit(70)
 
 
-def help_with(request: Mapping[str, Any], pipes: Sequence[int]) -> NoReturn:
+def run_helper(request: Mapping[str, Any], pipes: Sequence[int]) -> NoReturn:
     """Run as the helper of an audit, which makes the calls that may hang."""
     try:
-        take_over(request)
+        adopt_client_state(request)
         timeouts.serve(*pipes)
     finally:
         os._exit(70)
 
 
-def take_over(request: Mapping[str, Any]) -> None:
+def adopt_client_state(request: Mapping[str, Any]) -> None:
     """Set the environment, the directory and the umask of the client."""
     os.environ.clear()
     os.environ.update(request["env"])
@@ -252,7 +252,7 @@ def take_over(request: Mapping[str, Any]) -> None:
     os.umask(request["umask"])
 
 
-def load() -> None:
+def load_modules() -> None:
     """Import every module of the program, and read its tables.
 
     The interpreter may be readable by root only; after this, none of its files is read again.
@@ -278,7 +278,7 @@ def drop_privileges() -> None:
 
 if __name__ == "__main__":
     given = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
-    load()
+    load_modules()
     gc.collect()
     gc.freeze()  # a garbage collection in a fork would write to, and so copy, all pages
     (serve if len(given) == 1 else serve_each)(*given)

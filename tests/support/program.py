@@ -18,15 +18,17 @@ from support import launcher
 from support.filesystems.mounts import mount_table
 from support.timing import PATIENCE_SECONDS
 
-CLEARED = "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()
+CLEARED_VARIABLES = (
+    "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()
+)
 _COMMANDS, _OPTIONS = "|".join(COMMANDS), "|".join(SHARED).replace("-", "_")
-OF_THE_PROGRAM = re.compile(
+PROGRAM_VARIABLES = re.compile(
     rf"EXT4AUDIT_(?!FLEET_HOSTS$)(?:(?:{_COMMANDS})_\w+|{_OPTIONS}|NO_PAGER|FORMAT)|"
     r"GITHUB_STEP_SUMMARY|NO_COLOR|FORCE_COLOR|CLICOLOR_FORCE|COLUMNS|PYTHONIOENCODING|LC_\w+",
     re.IGNORECASE,
 )
 """The variables that change the output of the program, or the language of shells and tools."""
-READ_AT_START = ("PYTHON", "LC_", "LANG")
+STARTUP_PREFIXES = ("PYTHON", "LC_", "LANG")
 """Prefixes of the variables that an interpreter reads when it starts."""
 
 AS_NOBODY = f"""
@@ -50,14 +52,14 @@ takes longer than a scan.
 """
 
 
-def steers_the_program(name: str) -> bool:
+def affects_output(name: str) -> bool:
     """Return whether an environment variable changes what the program or a tool prints."""
-    return OF_THE_PROGRAM.fullmatch(name) is not None
+    return PROGRAM_VARIABLES.fullmatch(name) is not None
 
 
 def environment(**changes: str) -> dict[str, str]:
     """Return this process's environment without variables for colour, width and encoding."""
-    kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
+    kept = {name: value for name, value in os.environ.items() if name not in CLEARED_VARIABLES}
     return {**kept, "LANG": "C.UTF-8", **changes}
 
 
@@ -73,7 +75,7 @@ def run(
     The process is a fork of one that has loaded the program, which takes a tenth of the time of a
     new interpreter. If `env` has variables that an interpreter reads at start, a new one runs.
     """
-    is_new = any(name.startswith(READ_AT_START) for name in env or {})
+    is_new = any(name.startswith(STARTUP_PREFIXES) for name in env or {})
     if is_new or not all(hasattr(stream, "fileno") for stream in options.values()):
         return run_new(*arguments, env=env, cwd=cwd, timeout=seconds, **options)
     try:
@@ -105,7 +107,7 @@ def _run_copy(
     with Path(os.devnull).open("rb") as null, TemporaryFile() as stdout, TemporaryFile() as stderr:
         own: dict[str, IO[bytes]] = {"stdin": null, "stdout": stdout, "stderr": stderr}
         try:
-            code = launcher.ask(
+            code = launcher.run_copy(
                 arguments,
                 environment(**(env or {})),
                 str(Path(cwd or ".").absolute()),

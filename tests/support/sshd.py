@@ -19,15 +19,15 @@ from typing import NamedTuple
 
 import psutil
 
-from support.examples import number
+from support.examples import share_of
 from support.timing import PATIENCE_SECONDS, wait_until
 
 TOOLS = ("sshd", "ssh", "ssh-keygen", "sudo", "openssl", "unshare")
-PLAIN = tuple(f"h{each:02}" for each in range(1, 1 + number(15)))
-ODD = PLAIN[::2]
-DARK, SECRET, NOISY, SLOW, HUNG = "dark", "secret", "noisy", "slow", "hung"
+PLAIN_HOSTS = tuple(f"h{each:02}" for each in range(1, 1 + share_of(15)))
+ODD_HOSTS = PLAIN_HOSTS[::2]
+UNREACHABLE, NEEDS_PASSWORD, NOISY, SLOW, HUNG = "dark", "secret", "noisy", "slow", "hung"
 STUCK, STUBBORN = "stuck", "stubborn"
-ALIASES = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
+ALIASES = (HUNG, *PLAIN_HOSTS, UNREACHABLE, NEEDS_PASSWORD, NOISY, SLOW)
 """The hosts of the inventory, twenty in CI: the first hangs while the others answer, and there are
 more than Ansible contacts in parallel."""
 USER, UID, PASSWORD = "auditee", 61234, "correct horse"
@@ -189,7 +189,7 @@ def _write_configuration(fleet: Fleet, port: int, silent_port: int) -> None:
         "IdentitiesOnly": "yes",
         "UserKnownHostsFile": folder / "known_hosts",
     }
-    dark = f"Host {DARK}\nPort {silent_port}\n"
+    dark = f"Host {UNREACHABLE}\nPort {silent_port}\n"
     every = f"Host *\n{_lines({'Port': port, **usual})}"
     (folder / "ssh_config").write_text("".join([dark, *hosts, every]))
     (folder / "ansible.cfg").write_text(
@@ -200,8 +200,8 @@ def _write_configuration(fleet: Fleet, port: int, silent_port: int) -> None:
         "-o ControlPersist=10s\n"
         f"control_path = {folder}/%%n\ntransfer_method = piped\n"
     )
-    rows = [name if name != SECRET else f"{name} ansible_user={USER}" for name in ALIASES]
-    (folder / "hosts.ini").write_text("\n".join([*rows, "[odd]", *ODD, ""]))
+    rows = [name if name != NEEDS_PASSWORD else f"{name} ansible_user={USER}" for name in ALIASES]
+    (folder / "hosts.ini").write_text("\n".join([*rows, "[odd]", *ODD_HOSTS, ""]))
 
 
 def _lines(words: Mapping[str, object]) -> str:

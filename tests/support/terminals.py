@@ -19,14 +19,14 @@ from support import launcher
 from support.program import environment
 from support.timing import PATIENCE_SECONDS
 
-CLEARED = (
+CLEARED_VARIABLES = (
     "VTE_VERSION TERM_PROGRAM KONSOLE_VERSION DOMTERM WT_SESSION KITTY_WINDOW_ID "
     "ALACRITTY_WINDOW_ID FORCE_HYPERLINK PAGER LESS LINES"
 ).split()
 """Variables that the developer's own terminal and pager set."""
 
 
-class Shown(NamedTuple):
+class TerminalOutput(NamedTuple):
     """The exit code and output of the program; `stderr` is empty if the screen includes it."""
 
     code: int
@@ -40,16 +40,16 @@ def on_terminal(
     columns: int = 80,
     with_stderr: bool = False,
     env: Mapping[str, str] | None = None,
-) -> Shown:
+) -> TerminalOutput:
     """Run `ext4audit ARGUMENTS` with a terminal as standard input and output.
 
     The process is a fork of one that has loaded the program, as in `support.program.run`.
     """
-    kept = {name: value for name, value in environment().items() if name not in CLEARED}
+    kept = {name: value for name, value in environment().items() if name not in CLEARED_VARIABLES}
     words = {**kept, "TERM": "xterm", **(env or {})}
     with closing(Terminal(rows, columns)) as terminal, TemporaryFile() as stderr:
         slave = terminal.slave
-        code = launcher.ask(
+        code = launcher.run_copy(
             arguments,
             words,
             str(Path.cwd()),
@@ -59,12 +59,12 @@ def on_terminal(
         )
         screen = terminal.screen()
         stderr.seek(0)
-        return Shown(code, screen, stderr.read().decode())
+        return TerminalOutput(code, screen, stderr.read().decode())
 
 
-def on_terminal_new(*arguments: str) -> Shown:
+def on_terminal_new(*arguments: str) -> TerminalOutput:
     """Run `ext4audit ARGUMENTS` in a new interpreter on a terminal."""
-    kept = {name: value for name, value in environment().items() if name not in CLEARED}
+    kept = {name: value for name, value in environment().items() if name not in CLEARED_VARIABLES}
     with closing(Terminal(24, 80)) as terminal:
         done = subprocess.run(
             [sys.executable, "-m", "ext4audit", *arguments],
@@ -76,7 +76,7 @@ def on_terminal_new(*arguments: str) -> Shown:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        return Shown(done.returncode, terminal.screen(), done.stderr.decode())
+        return TerminalOutput(done.returncode, terminal.screen(), done.stderr.decode())
 
 
 class Terminal:

@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], bool], pause_seconds: float = 0.01) -> bo
 
 
 @contextmanager
-def without_waiting() -> Iterator[None]:
+def assert_no_waiting() -> Iterator[None]:
     """Fail if the block has waited for something that hangs."""
     began = time.monotonic()
     yield
@@ -37,7 +37,7 @@ def without_waiting() -> Iterator[None]:
     assert taken < HANG_SECONDS / 2, f"it took {taken:.1f} s"
 
 
-TURNS = 100_000
+MULTIPLICATIONS = 100_000
 """The number of multiplications of the piece of work: 2 ms on a machine of 2024."""
 
 
@@ -54,7 +54,7 @@ def relative_time(call: Callable[[], object], rounds: int = 20) -> float:
 
 
 def _work() -> None:
-    for number in range(TURNS):
+    for number in range(MULTIPLICATIONS):
         number * number
 
 

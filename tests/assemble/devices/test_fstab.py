@@ -98,7 +98,7 @@ def test_an_id_is_the_link_of_udev() -> None:
     link = "/dev/disk/by-id/wwn-1"
     assert resolve(labelled_host().node(link, "8:32"), "ID=wwn-1") == Known(SDC, f"path {link}")
     lost = Unknown(f"path {link}", Why.TIMED_OUT)
-    assert resolve(labelled_host().tell(ResolvePath(link), lost), "ID=wwn-1") == lost
+    assert resolve(labelled_host().answer(ResolvePath(link), lost), "ID=wwn-1") == lost
 
 
 @pytest.mark.parametrize("spec", [f"UUID={DATA_UUID.upper()}", "PARTUUID=0DDBA11-02"])
@@ -135,8 +135,8 @@ def test_an_identifier_that_no_device_has_is_unknown_with_a_hint(spec: str) -> N
 
 def test_an_identifier_that_no_program_printed_is_not_absent() -> None:
     """In older archives blkid prints no PARTUUID, but a partition may have it all the same."""
-    host = labelled_host().tell(LSBLK_JSON, absent("lsblk"))
-    host.tell(LSBLK_PAIRS, 'NAME="sda" KNAME="sda" MAJ:MIN="8:0" FSTYPE="ext4" UUID="x" LABEL=""')
+    host = labelled_host().answer(LSBLK_JSON, absent("lsblk"))
+    host.answer(LSBLK_PAIRS, 'NAME="sda" KNAME="sda" MAJ:MIN="8:0" FSTYPE="ext4" UUID="x" LABEL=""')
     found = [resolve(host, f"{key}=x") for key in ("LABEL", "PARTUUID")]
     whys = [each.why for each in found if isinstance(each, Unknown)]
     assert whys == [Why.ABSENT, Why.NOT_CAPTURED]
@@ -187,7 +187,7 @@ def test_only_where_udev_runs_a_missing_link_says_something(text: str | None, wh
     """Only udev shows where a link by-id or by-path leads."""
     host = labelled_host()
     if text is not None:
-        host.tell(LSBLK_JSON, text).tell(LSBLK_PAIRS, failed())
+        host.answer(LSBLK_JSON, text).answer(LSBLK_PAIRS, failed())
     found = resolve(host, "/dev/disk/by-id/wwn-0x5000")
     assert isinstance(found, Unknown)
     assert found.why is why
@@ -201,7 +201,7 @@ def test_a_path_to_something_else_is_unknown() -> None:
 
 def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
     """util-linux before 2.27 has no -J."""
-    host = debian_host().tell(LSBLK_JSON, failed("lsblk", "invalid option -- 'J'"))
+    host = debian_host().answer(LSBLK_JSON, failed("lsblk", "invalid option -- 'J'"))
     devices = list_devices(host.source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
@@ -213,7 +213,7 @@ def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
 @pytest.mark.parametrize("text", ["", "not json", '{"blockdevices": 1}'])
 def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
     """Text that is not lsblk's JSON is not an answer."""
-    devices = list_devices(debian_host().tell(LSBLK_JSON, text).source())
+    devices = list_devices(debian_host().answer(LSBLK_JSON, text).source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
 
@@ -221,7 +221,7 @@ def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
 def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> None:
     """A regular file is certainly not the device, but an unreadable node may be."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-uuid/x /data ext4 defaults 0 2\n")
-    host.tell(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
+    host.answer(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
     (data,) = (fs for fs in assemble_host(host.source(), TAKEN_AT).filesystems if fs.name == "sdb")
     (entry,) = need(data.fstab)
     assert (entry.line.mount_point, entry.other_devices) == ("/data", ())
@@ -232,7 +232,7 @@ def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_
     """In a chroot with a separate /dev, no path of fstab exists."""
     host = debian_host().file("/etc/fstab", "/dev/vg0/data /data ext4 defaults 0 2\n")
     if not has_node:
-        host.tell(ResolvePath("/dev/sdb"), absent())
+        host.answer(ResolvePath("/dev/sdb"), absent())
     (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
     assert entry.other_devices == ((DeviceNumber(8, 16),) if has_node else ())
 
@@ -240,7 +240,7 @@ def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_
 def test_a_label_in_a_link_is_that_of_what_is_mounted_there() -> None:
     """If only targets are read, no other device is searched for the label."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-label/data /data ext4 defaults 0 2\n")
-    host.tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host.answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(label="data"))
     only = [DeviceNumber(8, 16)]
     (entry,) = need(assemble_host(host.source(), TAKEN_AT, only=only).fstab)
@@ -252,7 +252,7 @@ EMPTY = '{"blockdevices": []}'
 
 def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
     """Without /sys, lsblk prints nothing and exits with 0: twins cannot be ruled out."""
-    silent = debian_host().tell(LSBLK_JSON, EMPTY).tell(LSBLK_PAIRS, "")
+    silent = debian_host().answer(LSBLK_JSON, EMPTY).answer(LSBLK_PAIRS, "")
     host = assemble_host(silent.source(), TAKEN_AT)
     assert isinstance(host.devices, Unknown)
     assert (host.devices.why, "sda1, sdb" in host.devices.detail) == (Why.FAILED, True)
@@ -294,7 +294,7 @@ def test_only_a_removed_device_may_be_missing(why: Why, lists_others: bool, stan
 def test_without_lsblk_the_first_reason_stands() -> None:
     """It has the reason of the first attempt."""
     gap = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
-    host = debian_host().tell(LSBLK_JSON, gap).tell(LSBLK_PAIRS, failed("lsblk"))
+    host = debian_host().answer(LSBLK_JSON, gap).answer(LSBLK_PAIRS, failed("lsblk"))
     assert list_devices(host.source()) == gap
     assert resolve(host, "LABEL=data") == gap
 
@@ -309,7 +309,7 @@ def test_without_lsblk_the_first_reason_stands() -> None:
 )
 def test_udevs_links_answer_where_lsblk_does_not(spec: str, path: str) -> None:
     """The link of the same name leads to the device."""
-    host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host = debian_host().answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
     assert resolve(host.node(path, "8:16"), spec) == Known(DeviceNumber(8, 16), f"path {path}")
 
 

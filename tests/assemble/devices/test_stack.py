@@ -14,7 +14,6 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout import may_stripe
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.hosts.crowded_stacks import mirrors_of_mirrors
 from support.hosts.evidence_host import (
     HostEvidence,
     HostSource,
@@ -22,6 +21,7 @@ from support.hosts.evidence_host import (
     debian_host,
     denied,
 )
+from support.hosts.large_stacks import mirrors_of_mirrors
 
 NUMBER = "9:127"
 DIRECTORY = f"/sys/dev/block/{NUMBER}"
@@ -416,7 +416,7 @@ def test_an_odd_uevent_is_unknown(text: str) -> None:
 
 def test_a_directory_of_slaves_that_cannot_be_listed_is_unknown_below() -> None:
     """Members that cannot be listed are not absent."""
-    host = debian_host().tell(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
+    host = debian_host().answer(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
     assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")
 
 
@@ -428,7 +428,7 @@ def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
         host = debian_host().stacked("dm-0", "253:0", sdb="8:16").dm("253:0", "a", "LVM-a", LINEAR)
     number = DeviceNumber(9, 0) if is_array else DeviceNumber(253, 0)
     assert isinstance(stack(host, number).below, Known)
-    below = stack(host.tell(ListDir(f"/sys/dev/block/{number}/slaves"), ""), number).below
+    below = stack(host.answer(ListDir(f"/sys/dev/block/{number}/slaves"), ""), number).below
     assert isinstance(below, Unknown)
     assert below.why is Why.UNPARSABLE
 
@@ -437,7 +437,7 @@ def test_udev_is_enrichment() -> None:
     """Its properties are sorted, or empty if they are unknown."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev == ()
-    host.tell(UdevDatabase("8:16"), "ID_SERIAL=x\nDEVLINKS=/dev/disk/by-id/x\n")
+    host.answer(UdevDatabase("8:16"), "ID_SERIAL=x\nDEVLINKS=/dev/disk/by-id/x\n")
     host.file("/sys/dev/block/8:16/device/model", "QEMU HARDDISK   \n")
     disk = stack(host, DeviceNumber(8, 16))
     assert disk.udev == (("DEVLINKS", "/dev/disk/by-id/x"), ("ID_SERIAL", "x"))
@@ -448,7 +448,7 @@ def test_a_udev_record_that_was_refused_is_not_an_empty_one() -> None:
     """Without udev there is no record, but an unread one may exist."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev_gap is None
-    host.tell(UdevDatabase("8:16"), denied("udev database of 8:16"))
+    host.answer(UdevDatabase("8:16"), denied("udev database of 8:16"))
     assert stack(host, DeviceNumber(8, 16)).udev_gap == denied("udev database of 8:16")
 
 
@@ -476,7 +476,7 @@ def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
     assert pool is not None
     assert isinstance(pool.pool, Unknown)
     status = RunCommand(("dmsetup", "status", "--noflush", "-j", "253", "-m", "1"))
-    host.tell(
+    host.answer(
         status, "0 1024000 thin-pool 1 1/8 2/9 - rw no_discard_passdown queue_if_no_space - 4"
     )
     pool = stack(host, DM).dm
@@ -488,14 +488,14 @@ def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
 def test_a_loop_file_is_found_by_its_whole_name() -> None:
     """Only the last newline is added by sysfs; a trailing blank belongs to the name."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img ")
-    host.tell(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
+    host.answer(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
     assert names_below(stack(host, LOOP)) == ["sda1"]
 
 
 @pytest.mark.parametrize("gap", [denied(), absent()], ids=["denied", "absent"])
 def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
     """Rules that need it show the host's reason."""
-    host = debian_host().tell(ReadFile("/sys/dev/block/8:1/start"), gap)
+    host = debian_host().answer(ReadFile("/sys/dev/block/8:1/start"), gap)
     partition = stack(host, DeviceNumber(8, 1))
     assert (partition.start_sectors, partition.start_gap) == (None, gap)
     assert stack(debian_host(), DeviceNumber(8, 1)).start_gap is None

@@ -196,7 +196,7 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
 )
 def test_a_path_that_cannot_be_looked_at_is_unreachable(gap: Unknown, reason: str) -> None:
     """Missing, denied and hung have different reasons."""
-    assert resolve(debian_host().tell(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
+    assert resolve(debian_host().answer(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
 
 
 def test_a_live_block_device_is_its_superblock() -> None:
@@ -277,7 +277,7 @@ def test_an_image_file_stands_for_the_superblock_inside() -> None:
 def test_an_image_file_is_found_by_its_canonical_name() -> None:
     """A symbolic link to the image selects the image."""
     host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
-    host.path("/link", "8:16", 30, "file").tell(RealPath("/link"), "/data/disk.img")
+    host.path("/link", "8:16", 30, "file").answer(RealPath("/link"), "/data/disk.img")
     found = resolve(host, "/link")
     assert isinstance(found, Superblocks)
     assert found.device_numbers == (DeviceNumber(7, 0),)

@@ -46,7 +46,7 @@ def holder(kind: str = "file") -> HostEvidence:
         (ReadBytes(PATH, 2 * 32768 * 4096 - 1, 1), b"\0"),
         (RealPath(PATH), PATH),
     ):
-        host.tell(ask, answer)
+        host.answer(ask, answer)
     return host
 
 
@@ -141,8 +141,8 @@ def test_a_journal_is_read_where_the_image_has_one(
 ) -> None:
     """If the superblock does not give the journal's place, that is a gap as well."""
     fs = ImageFilesystem("/fs.img", 0, Known(superblock(**changes), "/fs.img"))
-    evidence = HostEvidence().tell(ReadBytes("/fs.img", 50 * 4096, 4096), EXTENTS)
-    evidence = evidence.tell(ReadBytes("/fs.img", 77 * 4096, len(JOURNAL)), JOURNAL)
+    evidence = HostEvidence().answer(ReadBytes("/fs.img", 50 * 4096, 4096), EXTENTS)
+    evidence = evidence.answer(ReadBytes("/fs.img", 77 * 4096, len(JOURNAL)), JOURNAL)
     source = evidence.source()
     assert isinstance(read_image_journal(source, fs), Known) is known_
     copy = fs._replace(descriptors_at_bytes=8192)
@@ -223,7 +223,7 @@ def test_the_inode_of_the_journal_is_read_from_its_table(number: int, offset: in
     """Inodes are numbered from 1, and each group has a table of consecutive inodes."""
     block = superblock(size_blocks=2 * 32768, journal_inode=number)
     fs = ImageFilesystem(PATH, START, known(block))
-    source = debian_host().tell(ReadBytes(PATH, offset, 128), REGULAR_INODE).source()
+    source = debian_host().answer(ReadBytes(PATH, offset, 128), REGULAR_INODE).source()
     assert isinstance(read_journal_inode(source, fs, known(TWO_GROUPS)), Known)
 
 

@@ -11,16 +11,16 @@ from ext4audit.facts.options import spec_named
 from support.builders import kernel, known, superblock, unknown
 from support.options.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
 from support.options.evidence import (
+    BOOTED_KERNELS,
     DUMPE2FS,
-    ERAS,
     FILE,
     NO_FILE,
     NO_MOUNT,
     NO_SUPERBLOCK,
     TABLE,
-    Era,
-    listing,
+    BootedKernel,
     option,
+    options_file,
     resolve,
     sources,
 )
@@ -31,16 +31,18 @@ TUNED = superblock(
 )
 
 
-@pytest.mark.parametrize("era", ERAS, ids=str)
+@pytest.mark.parametrize("era", BOOTED_KERNELS, ids=str)
 @pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
-def test_a_default_host_hides_nothing(era: Era, on_disk: Unknown | None) -> None:
+def test_a_default_host_hides_nothing(era: BootedKernel, on_disk: Unknown | None) -> None:
     """No kernel's default display makes an option look hidden, with or without root."""
     assert resolve(era.release[: era.release.rindex(".")], on_disk=on_disk).hidden == ()
 
 
-@pytest.mark.parametrize("era", ERAS, ids=str)
+@pytest.mark.parametrize("era", BOOTED_KERNELS, ids=str)
 @pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
-def test_on_a_default_host_nothing_was_given_to_mount(era: Era, on_disk: Unknown | None) -> None:
+def test_on_a_default_host_nothing_was_given_to_mount(
+    era: BootedKernel, on_disk: Unknown | None
+) -> None:
     """The default that a kernel lists (data=ordered until 4.16) is no mount option."""
     options = resolve(era.release[: era.release.rindex(".")], on_disk=on_disk)
     assert [each.token for each in options.options if each.set_by is Provenance.MOUNT] == []
@@ -81,19 +83,19 @@ def test_the_options_file_says_what_is_in_force(release: str, name: str, token: 
 )
 def test_an_old_options_file_lists_only_what_is_on(removed: str, name: str, token: str) -> None:
     """Until 4.16 a switch that is missing from the file is off."""
-    options = resolve("4.14", file=listing("4.14", {removed: ""}))
+    options = resolve("4.14", file=options_file("4.14", {removed: ""}))
     assert option(options, name).token == token
 
 
 def test_an_old_options_file_does_list_noauto_da_alloc() -> None:
     """noauto_da_alloc is a bit that is set, so even an old file lists it."""
-    options = resolve("4.14", file=listing("4.14", {"barrier": "barrier noauto_da_alloc"}))
+    options = resolve("4.14", file=options_file("4.14", {"barrier": "barrier noauto_da_alloc"}))
     assert options.token("auto_da_alloc") == Known("noauto_da_alloc", FILE)
 
 
 def test_a_full_options_file_is_not_completed() -> None:
     """An option that a full file omits is not in force: a 6.1 kernel without ACLs has no noacl."""
-    options = resolve("6.1", file=listing("6.1", {"acl": ""}))
+    options = resolve("6.1", file=options_file("6.1", {"acl": ""}))
     assert options.token("acl") == Unknown("option acl", Why.ABSENT, f"{FILE} does not list it")
 
 
@@ -110,7 +112,7 @@ def test_superblock_bits_hide_options(
     release: str, name: str, token: str, provenance: Provenance
 ) -> None:
     """After `tune2fs -o` the mount table lists only "rw", but three options are in force."""
-    file = listing(
+    file = options_file(
         release,
         {"barrier": "nobarrier", "delalloc": "nodelalloc", "data=ordered": "data=writeback"},
     )
@@ -127,7 +129,7 @@ def test_superblock_bits_hide_options(
 
 def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
     """On 4.14 the options are missing from both the file and the mount table."""
-    file = listing("4.14", {"barrier": "", "delalloc": "", "data=ordered": "data=writeback"})
+    file = options_file("4.14", {"barrier": "", "delalloc": "", "data=ordered": "data=writeback"})
     options = resolve("4.14", file=file, table="rw", on_disk=TUNED)
     assert {each.token for each in options.hidden} == {"nobarrier", "nodelalloc", "data=writeback"}
 
@@ -145,7 +147,7 @@ def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
 def test_the_superblock_string_hides_options(string: str, before: str, token: str) -> None:
     """Options set with `tune2fs -E mount_opts=` are distinguished from the bit field."""
     options = resolve(
-        file=listing("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
+        file=options_file("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
     )
     assert [(o.token, o.set_by) for o in options.hidden] == [(token, Provenance.SUPERBLOCK_STRING)]
 
@@ -153,7 +155,7 @@ def test_the_superblock_string_hides_options(string: str, before: str, token: st
 def test_the_errors_field_hides_its_policy() -> None:
     """`tune2fs -e remount-ro` does not show in the mount table."""
     options = resolve(
-        file=listing("6.1", {"errors=continue": "errors=remount-ro"}),
+        file=options_file("6.1", {"errors=continue": "errors=remount-ro"}),
         on_disk=superblock(errors="remount-ro"),
     )
     assert [(o.token, o.set_by) for o in options.hidden] == [
@@ -163,7 +165,7 @@ def test_the_errors_field_hides_its_policy() -> None:
 
 def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() -> None:
     """The file lists nobarrier and the mount table does not: the superblock sets it."""
-    options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), on_disk=NO_SUPERBLOCK)
+    options = resolve(file=options_file("6.1", {"barrier": "nobarrier"}), on_disk=NO_SUPERBLOCK)
     (hidden,) = options.hidden
     assert (hidden.token, hidden.set_by, hidden.baseline) == (
         "nobarrier",
@@ -175,7 +177,7 @@ def test_what_only_the_superblock_can_have_set_is_inferred_without_reading_it() 
 def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None:
     """Without a line in the mount table an unlisted option proves nothing."""
     options = resolve(
-        file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=NO_SUPERBLOCK
+        file=options_file("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=NO_SUPERBLOCK
     )
     found = option(options, "barrier")
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
@@ -188,7 +190,9 @@ def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None
 
 def test_a_superblock_hides_even_where_no_mount_table_can_be_read() -> None:
     """Bits that were read are hidden: a mount table of another namespace omits them as well."""
-    options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=TUNED)
+    options = resolve(
+        file=options_file("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=TUNED
+    )
     assert [each.token for each in options.hidden] == ["nobarrier"]
 
 
@@ -206,7 +210,9 @@ def test_what_the_mount_table_shows_was_given_to_mount(
     shown: str, before: str, baseline: str, on_disk: Unknown | None
 ) -> None:
     """A switch is listed if it differs from what the superblock and the kernel had set."""
-    options = resolve(file=listing("6.1", {before: shown}), table=f"rw,{shown}", on_disk=on_disk)
+    options = resolve(
+        file=options_file("6.1", {before: shown}), table=f"rw,{shown}", on_disk=on_disk
+    )
     found = next(each for each in options.options if each.token == shown)
     assert (found.set_by, found.hidden, found.baseline) == (Provenance.MOUNT, False, baseline)
 
@@ -234,7 +240,7 @@ def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
     """The layers are in the order in which the kernel applies them."""
     on_disk = superblock(default_mount_options=("nobarrier",), mount_option_string="barrier")
     options = resolve(
-        file=listing("6.1", {"barrier": "nobarrier"}), table="rw,nobarrier", on_disk=on_disk
+        file=options_file("6.1", {"barrier": "nobarrier"}), table="rw,nobarrier", on_disk=on_disk
     )
     found = option(options, "barrier")
     assert found.layers == (
@@ -271,7 +277,7 @@ def test_what_data_journal_turns_off_is_implied(
     release: str, changes: dict[str, str], table: str, implied: set[str]
 ) -> None:
     """data=journal disables delayed allocation and dioread_nolock: both are reported as implied."""
-    options = resolve(release, file=listing(release, changes), table=table)
+    options = resolve(release, file=options_file(release, changes), table=table)
     assert {o.token for o in options.options if o.set_by is Provenance.IMPLIED} == implied
     assert options.hidden == ()
 
@@ -287,7 +293,7 @@ def test_a_hidden_data_journal_is_found_by_its_bits_and_its_side_effects_are_imp
         "dioread_nolock": "nodioread_nolock",
     }
     options = resolve(
-        file=file or listing("6.1", changes),
+        file=file or options_file("6.1", changes),
         table="rw,nodioread_nolock,nodelalloc",
         on_disk=superblock(default_mount_options=("journal_data",)),
     )
@@ -305,7 +311,7 @@ def test_ext3_has_no_delayed_allocation_and_nobody_hid_it(
 ) -> None:
     """The ext4 driver leaves delalloc off for ext2 and ext3."""
     options = resolve(
-        file=listing("6.1", {"delalloc": "nodelalloc"}), fstype=fstype, on_disk=on_disk
+        file=options_file("6.1", {"delalloc": "nodelalloc"}), fstype=fstype, on_disk=on_disk
     )
     found = option(options, "delalloc")
     assert (found.token, found.set_by, found.hidden) == (
@@ -346,7 +352,7 @@ def test_the_word_fc_debug_force_is_believed_from_6_3_on(
 ) -> None:
     """From 5.10 to 6.2 it shared its bit with errors=continue."""
     word = "" if release == "5.10" else "noquota fc_debug_force"
-    file = None if release == "5.10" else listing(release, {"noquota": word})
+    file = None if release == "5.10" else options_file(release, {"noquota": word})
     found = resolve(release, file=file, table=table).find("fc_debug_force")
     assert (found is not None) is listed
 
@@ -363,7 +369,7 @@ def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
         changes = {"data=ordered": "", "barrier": "", "journal_checksum": ""}
     options = resolve(
         release,
-        file=listing(release, changes),
+        file=options_file(release, changes),
         table="rw,block_validity,delalloc,nojournal_checksum,user_xattr,acl",
         on_disk=superblock(features=frozenset()) if on_disk == "read" else NO_SUPERBLOCK,
     )
@@ -381,7 +387,7 @@ def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
     """The bits are read from the superblock itself and are still reported as hidden."""
     options = resolve(
         "4.14",
-        file=listing("4.14", {"data=ordered": "", "barrier": "", "journal_checksum": ""}),
+        file=options_file("4.14", {"data=ordered": "", "barrier": "", "journal_checksum": ""}),
         table="rw,block_validity,delalloc,nojournal_checksum,user_xattr,acl",
         on_disk=superblock(features=frozenset(), default_mount_options=("nobarrier",)),
     )
@@ -394,7 +400,7 @@ def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
     """4.19.222 is fixed: an option that its table does not list is evidence."""
     options = resolve(
         "4.19",
-        file=listing("4.19", {"data=ordered": "", "barrier": "nobarrier"}),
+        file=options_file("4.19", {"data=ordered": "", "barrier": "nobarrier"}),
         table="rw",
         on_disk=NO_SUPERBLOCK,
     )
@@ -404,14 +410,17 @@ def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
 def test_without_a_journal_no_data_mode_is_in_force_whatever_the_bits_say() -> None:
     """ext4_fill_super() clears the data mode if there is no journal."""
     on_disk = superblock(features=frozenset(), default_mount_options=("journal_data_writeback",))
-    assert resolve(file=listing("6.1", {"data=ordered": ""}), on_disk=on_disk).find("data") is None
+    assert (
+        resolve(file=options_file("6.1", {"data=ordered": ""}), on_disk=on_disk).find("data")
+        is None
+    )
     assert resolve(file=NO_FILE, on_disk=on_disk).find("data") is None
 
 
 def test_quota_words_are_options_of_their_own() -> None:
     """The last line of the file joins them with commas; the parser returns separate tokens."""
     options = resolve(
-        file=listing("6.1", {"max_dir_size_kb=0": "jqfmt=vfsv1 usrjquota=aquota.user"}),
+        file=options_file("6.1", {"max_dir_size_kb=0": "jqfmt=vfsv1 usrjquota=aquota.user"}),
         table="rw,jqfmt=vfsv1,usrjquota=aquota.user",
     )
     assert options.token("jqfmt") == Known("jqfmt=vfsv1", FILE)
@@ -421,7 +430,7 @@ def test_quota_words_are_options_of_their_own() -> None:
 @pytest.mark.parametrize("word", ["resv_strict", "synoacl", "(null)", "x\x1b[31m=1", "\udcff"])
 def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
     """Options that only vendor kernels have are shown unchanged and are not reported as hidden."""
-    options = resolve(file=listing("6.1", {"acl": word}), table=f"rw,{word}")
+    options = resolve(file=options_file("6.1", {"acl": word}), table=f"rw,{word}")
     found = option(options, word)
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
         word,
@@ -486,7 +495,7 @@ def test_a_stripe_is_shown_whoever_set_it(
 ) -> None:
     """The mount table lists every stripe; only the superblock shows its provenance."""
     options = resolve(
-        file=listing("6.1", {"stripe=0": token}),
+        file=options_file("6.1", {"stripe=0": token}),
         table=f"rw,{token}",
         on_disk=superblock(**fields),
     )
@@ -508,7 +517,7 @@ def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
 ) -> None:
     """Without root, stripe=1536 of a RAID must not be reported as a forgotten remount."""
     options = resolve(
-        file=listing("6.1", {before: token}), table=f"rw,{token}", on_disk=NO_SUPERBLOCK
+        file=options_file("6.1", {before: token}), table=f"rw,{token}", on_disk=NO_SUPERBLOCK
     )
     found = next(each for each in options.options if each.token == token)
     assert (found.set_by, found.hidden) == (Provenance.UNKNOWN, False)
@@ -516,7 +525,7 @@ def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
 
 def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
     """`tune2fs -u` shows as resuid= in the mount table, so its provenance is unknown."""
-    options = resolve(file=listing("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
+    options = resolve(file=options_file("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
     assert option(options, "resuid").set_by is Provenance.UNKNOWN
 
 
@@ -526,7 +535,7 @@ def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
 ) -> None:
     """The mount table lists commit=30 from `mount_opts`, and each later mount sets it again."""
     options = resolve(
-        file=file or listing("6.1", {"commit=5": "commit=30"}),
+        file=file or options_file("6.1", {"commit=5": "commit=30"}),
         table="rw,commit=30",
         on_disk=superblock(mount_option_string="commit=30"),
     )
@@ -699,7 +708,7 @@ def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
 ) -> None:
     """The table does not list it, but without mount(2) the string would be in force."""
     options = resolve(
-        file=listing("6.1", {before: token}),
+        file=options_file("6.1", {before: token}),
         on_disk=superblock(mount_option_string=string, errors=errors),
     )
     found = next(each for each in options.options if each.token == token)
@@ -746,7 +755,7 @@ def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -
     assert {name: option(options, name).token for name in shown} == {
         name: mounted.in_force[name] for name in shown
     }
-    assert mounted.may_lie or shown | BY_CONFIGURATION >= set(mounted.in_force)
+    assert mounted.may_omit_comparison or shown | BY_CONFIGURATION >= set(mounted.in_force)
 
 
 RESTORED_BY_MOUNT = Mounted(
@@ -774,11 +783,11 @@ def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounte
         token
         for name, token in mounted.in_force.items()
         if token not in {mounted.defaults[name], implied.get(name)}
-        and not mounted.shows(name)
+        and not mounted.is_listed(name)
         and name not in BY_CONFIGURATION
     }
     hidden = {each.token for each in options.hidden}
-    if mounted.lies:
+    if mounted.omits_comparison:
         hidden, expected = ({each for each in some if "=" in each} for some in (hidden, expected))
     assert hidden == expected
 
@@ -788,7 +797,7 @@ def test_without_the_superblock_hidden_is_never_what_mount_was_given(mounted: Mo
     """Options attributed to a superblock that was not read do come from the superblock."""
     options = mounted.resolve(file=True, superblock_read=False)
     blamed = {o.name: o.token for o in options.options if o.set_by is Provenance.SUPERBLOCK}
-    assert [name for name in blamed if blamed[name] not in mounted.stored(name)] == []
+    assert [name for name in blamed if blamed[name] not in mounted.superblock_tokens(name)] == []
 
 
 @given(mounted=MOUNTED, root=st.booleans())

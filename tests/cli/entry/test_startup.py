@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.rules import default_rules
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run_python
 
 HEAVY = {"rich", "pyudev", "subprocess", "jsonschema", "ctypes", "asyncio"}

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from ext4audit.cli import COMMANDS, NO_PAGER, SHARED, WITH_REPORTS, app, variables
-from support.program import run, steers_the_program
+from support.program import affects_output, run
 
 HOST = str(Path(__file__).parents[3] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
 SCAN = ("scan", "--from", HOST, "-q")
@@ -104,5 +104,5 @@ def test_no_variable_of_a_developer_reaches_a_test() -> None:
         for name in (each.envvar if isinstance(each.envvar, list) else filter(None, [each.envvar]))
     ]
     assert options
-    assert [name for name in options if not steers_the_program(name)] == []
-    assert not any(map(steers_the_program, ("EXT4AUDIT_FLEET_HOSTS", "EXT4AUDIT_LAW", "PATH")))
+    assert [name for name in options if not affects_output(name)] == []
+    assert not any(map(affects_output, ("EXT4AUDIT_FLEET_HOSTS", "EXT4AUDIT_LOSSES", "PATH")))

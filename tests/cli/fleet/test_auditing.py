@@ -33,8 +33,8 @@ from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
 from ext4audit.sources.timeouts import BoundedCalls
 from support.examples import examples
-from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
+from support.hosts.strategies import HOSTS
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until
 
 REAL_RULES = all_rules()

@@ -18,8 +18,18 @@ from ext4audit.evidence import need
 from ext4audit.sources import EffectiveUser
 from ext4audit.sources.captured import unwrap
 from support.program import environment
-from support.shells.collector import answers_in
-from support.sshd import ALIASES, DARK, HANGING, HUNG, ODD, PASSWORD, SECRET, STUCK, Fleet
+from support.shells.collector import manifest_answers
+from support.sshd import (
+    ALIASES,
+    HANGING,
+    HUNG,
+    NEEDS_PASSWORD,
+    ODD_HOSTS,
+    PASSWORD,
+    STUCK,
+    UNREACHABLE,
+    Fleet,
+)
 from support.timing import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.xdist_group("fleet")]
@@ -67,7 +77,7 @@ def read(report: Path) -> dict[str, dict[str, Any]]:
 
 def is_root(snapshot: Path) -> bool:
     """Return whether the collector ran as root."""
-    answers = answers_in(gzip.decompress(unwrap(snapshot.read_bytes())))
+    answers = manifest_answers(gzip.decompress(unwrap(snapshot.read_bytes())))
     return need(answers[EffectiveUser()]) == "0"
 
 
@@ -85,15 +95,15 @@ def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -
     rows = read(report)
     assert sorted(rows) == sorted(ALIASES), errors
     reasons = {key: row["error"]["message"] for key, row in rows.items() if "error" in row}
-    assert sorted(reasons) == [DARK, HUNG], reasons
-    assert reasons[DARK].startswith(f"{DARK}: unreachable: ")
-    assert "Connection refused" in reasons[DARK]
+    assert sorted(reasons) == [UNREACHABLE, HUNG], reasons
+    assert reasons[UNREACHABLE].startswith(f"{UNREACHABLE}: unreachable: ")
+    assert "Connection refused" in reasons[UNREACHABLE]
     assert reasons[HUNG].startswith(f"{HUNG}: timed out: ")
     assert code == 3, errors
     for key, row in rows.items():
         assert row["source"]["label"] == key
-        assert row["source"]["groups"] == (["odd"] if key in ODD else [])
-    assert [is_root(kept / f"{name}.txt") for name in ("h01", SECRET)] == [True, True]
+        assert row["source"]["groups"] == (["odd"] if key in ODD_HOSTS else [])
+    assert [is_root(kept / f"{name}.txt") for name in ("h01", NEEDS_PASSWORD)] == [True, True]
     assert f"{len(ALIASES)} hosts: " in text
     assert "2 unread" in text
     assert sorted(path.stem for path in kept.iterdir()) == sorted(rows.keys() - reasons.keys())

@@ -43,7 +43,7 @@ from ext4audit.sources.ansible import Answer
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.captured import key_of
 from ext4audit.sources.fleet import hosts_in
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
 
@@ -291,17 +291,17 @@ def test_the_progress_has_what_fails_and_the_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "state"),
+    ("fixture", "state"),
     [
         ("lvm-linear-nobarrier", HostState(OMITTED, "2 omitted")),
         ("healthy-debian-12", HostState(NOTHING)),
     ],
 )
 def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
-    story: str, state: HostState
+    fixture: str, state: HostState
 ) -> None:
     """Its remedies exceed the disruption that --disruption allows."""
-    report = audit_snapshot(HOSTS / story / "snapshot")
+    report = audit_snapshot(HOSTS / fixture / "snapshot")
     chosen, left = choose_remedies(report, Severity.MEDIUM, Disruption.ONLINE, {})
     script = build_script(AuditedHost("db1", None, report.host.taken_at, "0"), chosen, left)
     assert without_remedies(script) == state

@@ -11,8 +11,8 @@ import pytest
 
 from ext4audit.cli import run_program
 from ext4audit.cli.policy.baseline import read_baselines
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fleets import Original, write_fleet
-from support.hosts.stories import HOSTS
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
@@ -110,8 +110,8 @@ def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["localhost", "unknown"])
 def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_path: Path) -> None:
     """Both hosts have the name, and lack nofail for /data on different filesystems."""
-    for story, path in (("lvm-linear-nobarrier", "a"), ("al2-dioread-nolock-nodelalloc", "b")):
-        (tmp_path / path).write_bytes(Original(HOSTS / story / "snapshot").single(name))
+    for fixture, path in (("lvm-linear-nobarrier", "a"), ("al2-dioread-nolock-nodelalloc", "b")):
+        (tmp_path / path).write_bytes(Original(HOSTS / fixture / "snapshot").single(name))
     kept, new = tmp_path / "kept.json", tmp_path / "new.json"
     words = ("--select", "CMP004", "--fail-on", "low")
     assert scan("--from", str(tmp_path / "a"), *words, to=kept) == 1
@@ -232,8 +232,8 @@ def test_hosts_without_keys_are_disambiguated_by_their_superblocks(tmp_path: Pat
     """Many hosts are called localhost, and older reports have no keys."""
     folder = tmp_path / "fleet"
     folder.mkdir()
-    for number, story in enumerate((NOBARRIER, HEALTHY)):
-        text = Original(Path(story)).single("localhost")
+    for number, fixture in enumerate((NOBARRIER, HEALTHY)):
+        text = Original(Path(fixture)).single("localhost")
         (folder / f"{number}.json").write_bytes(text)
     out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
     scan("--from", str(folder), to=out, fmt="ndjson")

@@ -18,7 +18,7 @@ from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
 from ext4audit.cli.policy import read_policy
 from support.examples import sample_of
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")

@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.cli import run_program
 from ext4audit.cli.policy import active_profiles
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 

@@ -25,8 +25,8 @@ from ext4audit.report import ReportSource
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot_tar
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fleets import Original, write_fleet
-from support.hosts.stories import HOSTS
 from support.program import environment, root_fstype, run
 from support.timing import PATIENCE_SECONDS, wait_until
 

@@ -9,8 +9,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from ext4audit.cli.output import FORMATS
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fleets import Original
-from support.hosts.stories import HOSTS
 from support.program import run
 
 ORIGINAL = Original(HOSTS / "healthy-debian-12" / "snapshot")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
 HOST = HOSTS / "raid0-12-disks-default-mkfs"

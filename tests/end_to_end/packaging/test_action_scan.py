@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.packages.action import Runner
 
 BAD = HOSTS / "lvm-linear-nobarrier"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.docs.pages import blocks
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.packages.action import ACTION, TEMPLATE, Runner, read_yaml
 from support.packages.built import ROOT, needs, run, succeed
 from support.packages.chroot import chroot

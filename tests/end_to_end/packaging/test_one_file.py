@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit import __version__
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.packages.built import REQUIRED, interpreters, run, succeed
 from support.timing import command_seconds
 

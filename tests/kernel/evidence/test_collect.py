@@ -25,20 +25,20 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
-from support.filesystems.mounts import another_namespace
+from support.filesystems.mounts import other_mount_namespace
 from support.filesystems.scratch import Scratch, run, unique_label
 from support.shells.collector import (
     SCRIPT,
     TAKEN_AT,
-    answers_in,
     captured,
     collect,
-    differences,
+    differing_answers,
     entries,
-    impatient_with,
     live,
     manifest,
+    manifest_answers,
     some_shells,
+    with_one_second_limit,
     without_ioctls,
 )
 from support.timing import wait_until
@@ -100,7 +100,7 @@ def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk:
     numbers = [number_of(one) for one in made]
     script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
     assert script.count(f"{awk} '") + script.count(f"{awk} -v ") == 7
-    assert differences(shell, numbers, script=script) == {}
+    assert differing_answers(shell, numbers, script=script) == {}
     assert not PWNED.exists()
 
 
@@ -120,7 +120,7 @@ def test_the_device_of_an_external_journal_is_captured(
     try:
         run("mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", journal)
         one = scratch("data").make("-b", "4096", "-J", f"device={journal}").mount()
-        assert differences(shell, [number_of(one)]) == {}
+        assert differing_answers(shell, [number_of(one)]) == {}
         (fs,) = one.host().filesystems
         assert fs.journal_stack is not None
         assert need(fs.journal_stack).path == journal
@@ -234,7 +234,7 @@ def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> N
         "tmpfs /tmp tmpfs defaults\n"
         "\n \t\nshort line\n/dev/disk/by-label/100%s /x%n ext4"
     )
-    assert differences(shell, [number_of(one)]) == {}
+    assert differing_answers(shell, [number_of(one)]) == {}
 
 
 def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: P
     outer = scratch("outer").make(size="200M").mount()
     inner = Scratch(outer.mount_point / "inner", tmp_path / "inner mount").make().mount()
     try:
-        assert differences("sh", [number_of(inner)]) == {}
+        assert differing_answers("sh", [number_of(inner)]) == {}
     finally:
         inner.unmount()
 
@@ -251,7 +251,7 @@ def test_a_filesystem_of_another_namespace_is_captured(scratch: Make) -> None:
     """It is unmounted here and alive there: the snapshot has one of the tables that show it."""
     one = scratch().make().mount("nobarrier")
     number = number_of(one)
-    with another_namespace():
+    with other_mount_namespace():
         one.unmount()
         host = assemble_host(MapSource(captured("sh")), TAKEN_AT, only=[number])
     (fs,) = host.filesystems
@@ -281,7 +281,9 @@ def unmount_when_free(one: Scratch) -> None:
     assert wait_until(lambda: subprocess.run(["umount", place], check=False).returncode == 0)
 
 
-IMPATIENT = impatient_with(SCRIPT, 'run lsblk -J -o "$1"', after='[ $S = 0 ]||run lsblk -P -o "$1"')
+IMPATIENT = with_one_second_limit(
+    SCRIPT, 'run lsblk -J -o "$1"', after='[ $S = 0 ]||run lsblk -P -o "$1"'
+)
 """The script, with a wait for lsblk of one second."""
 
 
@@ -318,7 +320,7 @@ def test_the_udev_database_is_captured(scratch: Make) -> None:
             "S:disk/by-label/a\\x20b\nI:12345\nE:ID_FS_TYPE=ext4\n"
             "E:ID_MODEL=a'b\"c \\x\nG:systemd\n"
         )
-        assert differences("sh", [number]) == {}
+        assert differing_answers("sh", [number]) == {}
         assert isinstance(captured("sh")[UdevDatabase(str(number))], Known)
     finally:
         run("umount", "/run/udev")
@@ -355,7 +357,7 @@ def test_a_system_of_busybox_alone_can_be_captured(busybox_root: Path) -> None:
         sent = collect("sh", wrapper=("chroot", str(busybox_root)))
     finally:
         one.unmount()
-    answers = answers_in(manifest(sent))
+    answers = manifest_answers(manifest(sent))
     dumped = answers[RunCommand(("dumpe2fs", "-h", device))]
     assert isinstance(dumped, Unknown)
     assert dumped.why is Why.ABSENT
@@ -370,7 +372,7 @@ def test_an_ordinary_user_gets_what_the_live_source_gets(scratch: Make, tmp_path
     tmp_path.chmod(0o755)
     one = scratch().make().mount("nobarrier")
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    answers = answers_in(manifest(collect("sh", wrapper=nobody)))
+    answers = manifest_answers(manifest(collect("sh", wrapper=nobody)))
     dumped = answers[RunCommand(("dumpe2fs", "-h", one.device))]
     raw = answers[ReadBytes(one.device, 1024, 1024, 0)]
     for gap in (dumped, raw):

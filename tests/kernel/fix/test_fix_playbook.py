@@ -13,7 +13,7 @@ import pytest
 
 from support.filesystems.scratch import run
 from support.program import run as run_program
-from support.remedies.fixing import Scene
+from support.remedies.fixing import FixScenario
 from support.timing import PATIENCE_SECONDS
 
 ANSIBLE = os.environ.get("EXT4AUDIT_ANSIBLE") or shutil.which("ansible-playbook")
@@ -36,7 +36,7 @@ def posix() -> None:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[Scene]:  # noqa: ARG001 - acts
+def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[FixScenario]:  # noqa: ARG001 - acts
     """Mount a filesystem whose fstab line has blanks between six fields; hide /var/lib.
 
     The filesystem that hides it is noexec, as /var is on hardened hosts.
@@ -49,13 +49,13 @@ def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[Scene]:  # noqa: A
     etc.write_text(f"# first\n{device} {where} ext4 nobarrier,noatime 0 2\n")
     run("mount", "-t", "ext4", "-o", "nobarrier,noatime", device, where)
     run("mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", "/var/lib")
-    yield Scene(tmp_path, device, where, etc)
+    yield FixScenario(tmp_path, device, where, etc)
     run("umount", "/var/lib")
     run("umount", where)
     run("losetup", "--detach", device)
 
 
-def play(scene: Scene, *options: str) -> dict[str, int]:
+def play(scene: FixScenario, *options: str) -> dict[str, int]:
     """Run the playbook, and return the counts of its recap."""
     folder = scene.folder / "ansible"
     env = {
@@ -90,12 +90,12 @@ def play(scene: Scene, *options: str) -> dict[str, int]:
     return {key: int(value) for key, _, value in (w.partition("=") for w in recap.split())}
 
 
-def test_a_check_changes_nothing_and_a_second_run_neither(scene: Scene) -> None:
+def test_a_check_changes_nothing_and_a_second_run_neither(scene: FixScenario) -> None:
     """After the first run the audit has none of the findings left."""
     rules = ("--select", "DUR001,CMP003")
     path = str(scene.folder / "fix.yml")
     options = ("--disruption", "remount", *rules, "-f", "ansible", "-o", path)
-    assert run_program("fix", str(scene.where), *options).returncode == 0
+    assert run_program("fix", str(scene.mount_point), *options).returncode == 0
     before = scene.state()
     assert play(scene, "--check", "--diff")["changed"] > 0
     assert scene.state() == before
@@ -104,30 +104,30 @@ def test_a_check_changes_nothing_and_a_second_run_neither(scene: Scene) -> None:
     assert scene.fstab.read_text().splitlines()[1].startswith("UUID=")
     assert play(scene)["changed"] == 0
     assert scene.state() == fixed
-    assert run_program("scan", str(scene.where), *rules).returncode == 0
-    run("umount", scene.where)
-    run("mount", scene.where)
-    assert run_program("scan", str(scene.where), *rules).returncode == 0
+    assert run_program("scan", str(scene.mount_point), *rules).returncode == 0
+    run("umount", scene.mount_point)
+    run("mount", scene.mount_point)
+    assert run_program("scan", str(scene.mount_point), *rules).returncode == 0
 
 
-def test_a_second_run_does_not_check_the_filesystem_again(scene: Scene) -> None:
+def test_a_second_run_does_not_check_the_filesystem_again(scene: FixScenario) -> None:
     """A check would unmount it on each run."""
-    run("umount", scene.where)
+    run("umount", scene.mount_point)
     run("debugfs", "-w", "-R", "ssv error_count 3", scene.device)
-    run("mount", scene.where)
+    run("mount", scene.mount_point)
     path = str(scene.folder / "fix.yml")
     options = ("--disruption", "unmount", "--select", "HLT001", "-f", "ansible", "-o", path)
-    assert run_program("fix", str(scene.where), *options).returncode == 0
+    assert run_program("fix", str(scene.mount_point), *options).returncode == 0
     assert [play(scene)["changed"] for _ in range(2)] == [3, 0]
 
 
-def test_a_directory_with_two_lines_is_left_to_the_script(scene: Scene) -> None:
+def test_a_directory_with_two_lines_is_left_to_the_script(scene: FixScenario) -> None:
     """The Ansible module would change both lines."""
-    other = f"tmpfs {scene.where} tmpfs noauto 0 0\n"
+    other = f"tmpfs {scene.mount_point} tmpfs noauto 0 0\n"
     scene.fstab.write_text(scene.fstab.read_text() + other)
     path = str(scene.folder / "fix.yml")
     options = ("--select", "CMP003", "-f", "ansible", "-o", path)
-    assert run_program("fix", str(scene.where), *options).returncode == 0
+    assert run_program("fix", str(scene.mount_point), *options).returncode == 0
     play(scene)
     lines = scene.fstab.read_text().splitlines(keepends=True)
     assert lines[1].startswith("UUID=")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from support.examples import number
+from support.examples import share_of
 
 pytestmark = pytest.mark.kernel
 
-CASES = number(60, "EXT4AUDIT_RANDOM_CASES")
+CASES = share_of(60, "EXT4AUDIT_RANDOM_CASES")
 SEED = int(
     os.environ.get("EXT4AUDIT_RANDOM_SEED")
     or (0 if os.environ.get("HYPOTHESIS_PROFILE") == "same" else time.time_ns() % 10**9)

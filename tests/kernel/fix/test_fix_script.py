@@ -14,11 +14,11 @@ import pytest
 from support.filesystems.scratch import run
 from support.hanging import fuse_server
 from support.program import run as run_program
-from support.remedies.fixing import SHELLS, Scene, some_of
+from support.remedies.fixing import SHELLS, FixScenario, calls_with_faults
 from support.timing import HANG_SECONDS
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
-Made = Callable[..., Scene]
+Made = Callable[..., FixScenario]
 REMOUNT = ("--disruption", "remount")
 OPTIONS = "nobarrier,noatime,commit=300"
 TWO = (*REMOUNT, "--select", "DUR001,CMP003")
@@ -30,7 +30,7 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
     """Return a maker of scenes: a filesystem mounted by fstab with the given options."""
     devices: list[str] = []
 
-    def make(options: str = OPTIONS, *tune: str) -> Scene:
+    def make(options: str = OPTIONS, *tune: str) -> FixScenario:
         image, where = tmp_path / "image", tmp_path / "data"
         where.mkdir()
         run("truncate", "-s", "64M", image)
@@ -41,7 +41,7 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
         devices.append(device)
         etc.write_text(f"# first\n{device}\t{where} ext4 {options}  0 2\n# last, cut", "utf-8")
         run("mount", "-t", "ext4", "-o", options, device, where)
-        return Scene(tmp_path, device, where, etc)
+        return FixScenario(tmp_path, device, where, etc)
 
     yield make
     for device in devices:
@@ -65,24 +65,24 @@ def refused(done: subprocess.CompletedProcess[str], reason: str) -> None:
 def test_it_applies_once_and_takes_back_exactly(made: Made, shell: list[str]) -> None:
     """The dry run changes nothing; a second --apply and a second --undo do nothing."""
     scene = made()
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     before, words = scene.state(), tuple(shell)
-    assert "2 to apply" in succeeded(scene.sh(shell=words))
+    assert "2 to apply" in succeeded(scene.run_script(shell=words))
     assert scene.state() == before
     assert not (scene.folder / "state").exists()
-    assert "2 applied and verified" in succeeded(scene.sh("--apply", shell=words))
+    assert "2 applied and verified" in succeeded(scene.run_script("--apply", shell=words))
     fixed = scene.state()
     line = scene.fstab.read_text().splitlines()[1]
     assert line.split()[3] == "noatime,commit=300"
     assert line.startswith("UUID=")
     assert "nobarrier" not in str(fixed["options"])
-    assert "nothing was changed" in succeeded(scene.sh("--apply", shell=words))
+    assert "nothing was changed" in succeeded(scene.run_script("--apply", shell=words))
     assert scene.state() == fixed
-    succeeded(scene.sh("--verify", shell=words))
-    assert "2 undone" in succeeded(scene.sh("--undo", shell=words))
+    succeeded(scene.run_script("--verify", shell=words))
+    assert "2 undone" in succeeded(scene.run_script("--undo", shell=words))
     assert scene.state() == before
-    assert "nothing to undo" in succeeded(scene.sh("--undo", shell=words))
-    assert scene.sh("--verify", shell=words).returncode == 1
+    assert "nothing to undo" in succeeded(scene.run_script("--undo", shell=words))
+    assert scene.run_script("--verify", shell=words).returncode == 1
     assert scene.state() == before
 
 
@@ -90,13 +90,13 @@ def test_a_scan_behind_it_finds_nothing_of_what_was_applied(made: Made) -> None:
     """The scan finds nothing immediately and nothing after the next mount."""
     scene = made("nobarrier,data=writeback", "-E", "mount_opts=nodelalloc")
     rules = "DUR001,DUR002,DUR003,CMP003"
-    scene.fix("--disruption", "unmount", "--select", rules, "--fail-on", "low")
-    succeeded(scene.sh("--apply"))
+    scene.write_script("--disruption", "unmount", "--select", rules, "--fail-on", "low")
+    succeeded(scene.run_script("--apply"))
     for _ in range(2):
-        done = run_program("scan", str(scene.where), "--select", rules, "--fail-on", "low")
+        done = run_program("scan", str(scene.mount_point), "--select", rules, "--fail-on", "low")
         assert done.returncode == 0, done.stdout
-        run("umount", scene.where)
-        run("mount", scene.where)
+        run("umount", scene.mount_point)
+        run("mount", scene.mount_point)
 
 
 ANEW = ("--disruption", "unmount", "--select", "DUR001,DUR003", "--fail-on", "low")
@@ -117,22 +117,22 @@ def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
 ) -> None:
     """Each remedy is in its old or new state; --undo restores, and --apply completes."""
     scene = made(options)
-    scene.fix(*chosen)
+    scene.write_script(*chosen)
     before = scene.state()
-    succeeded(scene.sh("--apply", path=scene.inject(0, mode)))
+    succeeded(scene.run_script("--apply", path=scene.inject(0, mode)))
     calls, after = scene.calls, scene.state()
     lines = {str(before["fstab"]), str(after["fstab"])}
-    succeeded(scene.sh("--undo"))
+    succeeded(scene.run_script("--undo"))
     assert calls > 10
-    for at in some_of(calls):
-        done = scene.sh("--apply", path=scene.inject(at, mode))
+    for at in calls_with_faults(calls):
+        done = scene.run_script("--apply", path=scene.inject(at, mode))
         assert done.returncode != 0 or scene.state() == after, (at, done.stdout, done.stderr)
         assert scene.fstab.read_bytes().count(b"\n") == 2, at
         lines.add(str(scene.fstab.read_bytes()))
         if at % 2:
-            assert "applied" in succeeded(scene.sh("--apply")), at
+            assert "applied" in succeeded(scene.run_script("--apply")), at
             assert scene.state() == after, at
-        succeeded(scene.sh("--undo"))
+        succeeded(scene.run_script("--undo"))
         assert scene.state() == before, (at, done.stdout, done.stderr)
     assert {str(before["fstab"]), str(after["fstab"])} <= lines
     assert len(lines) <= 3  # before, between the two edits, after
@@ -142,84 +142,87 @@ def test_an_undo_that_is_killed_is_finished_by_the_next(made: Made) -> None:
     """This holds for a kill at any call of --undo."""
     mode = "kill"
     scene = made("nobarrier,data=writeback")
-    scene.fix(*ANEW)
+    scene.write_script(*ANEW)
     before = scene.state()
-    succeeded(scene.sh("--apply"))
-    succeeded(scene.sh("--undo", path=scene.inject(0, mode)))
-    for at in some_of(scene.calls):
-        succeeded(scene.sh("--apply"))
-        scene.sh("--undo", path=scene.inject(at, mode))
-        succeeded(scene.sh("--undo"))
+    succeeded(scene.run_script("--apply"))
+    succeeded(scene.run_script("--undo", path=scene.inject(0, mode)))
+    for at in calls_with_faults(scene.calls):
+        succeeded(scene.run_script("--apply"))
+        scene.run_script("--undo", path=scene.inject(at, mode))
+        succeeded(scene.run_script("--undo"))
         assert scene.state() == before, at
 
 
 def test_another_host_is_refused(made: Made) -> None:
     """The host is identified by its machine-id; nothing is changed."""
     scene = made()
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     before = scene.state()
     (scene.fstab.parent / "machine-id").write_text("0" * 32 + "\n")
-    refused(scene.sh(), "this is not the audited host")
-    refused(scene.sh("--apply"), "this is not the audited host")
-    refused(scene.sh("--undo"), "this is not the audited host")
+    refused(scene.run_script(), "this is not the audited host")
+    refused(scene.run_script("--apply"), "this is not the audited host")
+    refused(scene.run_script("--undo"), "this is not the audited host")
     assert scene.state() == before
 
 
 def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
     """The filesystem is identified by the UUID in its superblock."""
     scene = made()
-    scene.fix(*TWO)
-    run("umount", scene.where)
+    scene.write_script(*TWO)
+    run("umount", scene.mount_point)
     run("mke2fs", "-q", "-F", "-t", "ext4", scene.device)
-    run("mount", "-o", OPTIONS, scene.device, scene.where)
+    run("mount", "-o", OPTIONS, scene.device, scene.mount_point)
     before = scene.state()
-    refused(scene.sh(), "does not have the filesystem with UUID")
-    refused(scene.sh("--apply"), "does not have the filesystem with UUID")
+    refused(scene.run_script(), "does not have the filesystem with UUID")
+    refused(scene.run_script("--apply"), "does not have the filesystem with UUID")
     assert scene.state() == before
 
 
 def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
     """Nothing is edited or remounted if an option in the line has changed since the audit."""
     scene = made()
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     scene.fstab.write_bytes(scene.fstab.read_bytes().replace(b"noatime", b"relatime"))
     before = scene.state()
-    refused(scene.sh(), "line 2 of /etc/fstab has changed since the audit")
-    refused(scene.sh("--apply"), "line 2 of /etc/fstab has changed since the audit")
+    refused(scene.run_script(), "line 2 of /etc/fstab has changed since the audit")
+    refused(scene.run_script("--apply"), "line 2 of /etc/fstab has changed since the audit")
     assert scene.state() == before
 
 
 def test_a_remedy_alone_needs_the_edits_before_its_own(made: Made) -> None:
     """It is refused before its remount; the dry run shows it, as in Ansible's check mode."""
     scene = made("noatime,commit=300")
-    run("mount", "-o", "remount,nobarrier", scene.device, scene.where)
+    run("mount", "-o", "remount,nobarrier", scene.device, scene.mount_point)
     scene.fstab.write_text(scene.fstab.read_text().replace("noatime", "noatime,nobarrier"))
-    scene.fix(*REMOUNT, "--select", "DUR001,DUR007", "--fail-on", "info")
+    scene.write_script(*REMOUNT, "--select", "DUR001,DUR007", "--fail-on", "info")
     before = scene.state()
-    assert "1 to apply" in succeeded(scene.sh("--only", "2"))
-    refused(scene.sh("--apply", "--only", "2"), "refused: line 2 of /etc/fstab lacks the edit of")
+    assert "1 to apply" in succeeded(scene.run_script("--only", "2"))
+    refused(
+        scene.run_script("--apply", "--only", "2"),
+        "refused: line 2 of /etc/fstab lacks the edit of",
+    )
     assert scene.state() == before
     for number in "12":
-        succeeded(scene.sh("--apply", "--only", number))
-    succeeded(scene.sh("--undo"))
+        succeeded(scene.run_script("--apply", "--only", number))
+    succeeded(scene.run_script("--undo"))
     assert scene.state() == before
 
 
 def test_a_remount_keeps_what_was_changed_since(made: Made) -> None:
     """Flags are read at run time, and the undo only restores the script's own options."""
     scene = made()
-    scene.fix(*REMOUNT, "--select", "DUR001")
-    run("mount", "-o", "remount,nosuid,nodev", scene.device, scene.where)
+    scene.write_script(*REMOUNT, "--select", "DUR001")
+    run("mount", "-o", "remount,nosuid,nodev", scene.device, scene.mount_point)
     before = scene.state()
-    succeeded(scene.sh("--apply"))
+    succeeded(scene.run_script("--apply"))
     assert "nosuid,nodev" in str(scene.state()["mounts"])
-    run("mount", "-o", "remount,nosuid,noexec,relatime", scene.device, scene.where)
-    succeeded(scene.sh("--undo"))
+    run("mount", "-o", "remount,nosuid,noexec,relatime", scene.device, scene.mount_point)
+    succeeded(scene.run_script("--undo"))
     assert scene.state()["options"] == before["options"]
     assert "nosuid,noexec,relatime" in str(scene.state()["mounts"])
 
 
-def symlinked(scene: Scene) -> Callable[[], object]:
+def symlinked(scene: FixScenario) -> Callable[[], object]:
     """Replace fstab by a symbolic link."""
     target = scene.fstab.with_name("fstab.real")
     scene.fstab.rename(target)
@@ -227,19 +230,19 @@ def symlinked(scene: Scene) -> Callable[[], object]:
     return lambda: None
 
 
-def bound(scene: Scene) -> Callable[[], object]:
+def bound(scene: FixScenario) -> Callable[[], object]:
     """Bind-mount fstab on itself."""
     run("mount", "--bind", scene.fstab, scene.fstab)
     return lambda: run("umount", scene.fstab)
 
 
-def immutable(scene: Scene) -> Callable[[], object]:
+def immutable(scene: FixScenario) -> Callable[[], object]:
     """Make fstab immutable."""
     run("chattr", "+i", scene.fstab)
     return lambda: run("chattr", "-i", scene.fstab)
 
 
-def read_only(_scene: Scene) -> Callable[[], object]:
+def read_only(_scene: FixScenario) -> Callable[[], object]:
     """Make /etc read-only."""
     run("mount", "-o", "remount,bind,ro", "/etc")
     return lambda: run("mount", "-o", "remount,bind,rw", "/etc")
@@ -256,16 +259,19 @@ def read_only(_scene: Scene) -> Callable[[], object]:
 )
 @pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
 def test_an_fstab_that_cannot_be_replaced_is_refused(
-    made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str, shell: list[str]
+    made: Made,
+    prepare: Callable[[FixScenario], Callable[[], object]],
+    reason: str,
+    shell: list[str],
 ) -> None:
     """Nothing is changed, not even the options in force."""
     scene = made()
-    scene.fix(*REMOUNT, "--select", "DUR001")
+    scene.write_script(*REMOUNT, "--select", "DUR001")
     restore = prepare(scene)
     try:
         before = scene.state()
-        refused(scene.sh(shell=tuple(shell)), reason)
-        refused(scene.sh("--apply", shell=tuple(shell)), reason)
+        refused(scene.run_script(shell=tuple(shell)), reason)
+        refused(scene.run_script("--apply", shell=tuple(shell)), reason)
         assert scene.state() == before
     finally:
         restore()
@@ -285,8 +291,8 @@ def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
         try:
             entry = f"\nserver:/x {place} nfs defaults 0 0\n"
             scene.fstab.write_text(scene.fstab.read_text() + entry)
-            scene.fix(*TWO)
-            succeeded(scene.sh("--apply"))
+            scene.write_script(*TWO)
+            succeeded(scene.run_script("--apply"))
             assert entry in scene.fstab.read_text()
         finally:
             server.kill()
@@ -299,7 +305,7 @@ def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
 ) -> None:
     """An interrupted remedy is rolled back, although nothing more can be recorded."""
     scene = made("nobarrier,data=writeback")
-    scene.fix(*ANEW)
+    scene.write_script(*ANEW)
     before, state = scene.state(), scene.folder / "state"
     identity = re.search(r"^id=(\w+)$", scene.script.read_text(), re.MULTILINE)
     assert identity is not None
@@ -308,7 +314,7 @@ def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
     try:
         padding = ("x\n" * 4096)[-(4096 - free_bytes) :]
         (state / f"fix-{identity[1]}.state").write_text(padding)
-        done = scene.sh("--apply")
+        done = scene.run_script("--apply")
         after = scene.state()
     finally:
         run("umount", state)
@@ -321,17 +327,17 @@ def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
 def test_two_do_not_run_at_once(made: Made) -> None:
     """The lock names the process that holds it; if the process is gone, the lock is stale."""
     scene = made()
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     state = scene.folder / "state"
     state.mkdir()
     stat = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(") ")[2].split()
     (state / "lock").symlink_to(f"{os.getpid()}-{stat[19]}")
     before = scene.state()
-    refused(scene.sh("--apply"), f"another script is running: process {os.getpid()}")
+    refused(scene.run_script("--apply"), f"another script is running: process {os.getpid()}")
     assert scene.state() == before
     (state / "lock").unlink()
     (state / "lock").symlink_to(f"{os.getpid()}-1")
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     succeeded(done)
     assert "removed the stale lock" in done.stderr
     assert not (state / "lock").is_symlink()
@@ -340,8 +346,8 @@ def test_two_do_not_run_at_once(made: Made) -> None:
 def test_only_its_owner_reads_the_state(made: Made) -> None:
     """The file has mode 0600, its directory 0700, and the owner can execute the script."""
     scene = made()
-    scene.fix(*TWO)
-    succeeded(scene.sh("--apply"))
+    scene.write_script(*TWO)
+    succeeded(scene.run_script("--apply"))
     (file,) = (scene.folder / "state").glob("fix-*.state")
     assert oct(file.stat().st_mode) == "0o100600"
     assert oct(file.parent.stat().st_mode) == "0o40700"
@@ -351,11 +357,11 @@ def test_only_its_owner_reads_the_state(made: Made) -> None:
 def test_a_folder_that_is_there_keeps_its_mode(made: Made) -> None:
     """Another user may read the service's metrics there; even the mode of /tmp was changed."""
     scene = made()
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     state = scene.folder / "state"
     state.mkdir(exist_ok=True)
     state.chmod(0o1777)
-    succeeded(scene.sh("--apply"))
+    succeeded(scene.run_script("--apply"))
     (file,) = state.glob("fix-*.state")
     assert oct(state.stat().st_mode) == "0o41777"
     assert oct(file.stat().st_mode) == "0o100600"
@@ -366,9 +372,9 @@ def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None
     scene = made()
     os.chown(scene.fstab, 7, 8)
     scene.fstab.chmod(0o640)
-    scene.fix(*TWO)
+    scene.write_script(*TWO)
     before = scene.fstab.read_bytes()
-    printed = succeeded(scene.sh("--apply"))
+    printed = succeeded(scene.run_script("--apply"))
     (name,) = (line.split()[-1] for line in printed.splitlines() if " backup of " in line)
     assert Path(name).read_bytes() == before
     status = scene.fstab.stat()
@@ -377,25 +383,25 @@ def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None
     assert (first, last) == (b"# first", b"# last, cut")
 
 
-def overlay(scene: Scene) -> Callable[[], object]:
+def overlay(scene: FixScenario) -> Callable[[], object]:
     """Mount an overlay whose directories are on the filesystem."""
     for name in ("lower", "upper", "work", "merged"):
-        (scene.where / name).mkdir()
+        (scene.mount_point / name).mkdir()
     merged = scene.folder / "merged"
     merged.mkdir()
-    words = ",".join(f"{n}dir={scene.where}/{n}" for n in ("lower", "upper", "work"))
+    words = ",".join(f"{n}dir={scene.mount_point}/{n}" for n in ("lower", "upper", "work"))
     run("mount", "-t", "overlay", "-o", words, "overlay", merged)
     return lambda: run("umount", merged)
 
 
-def looped(scene: Scene) -> Callable[[], object]:
+def looped(scene: FixScenario) -> Callable[[], object]:
     """Attach a loop device to a file on the filesystem."""
-    run("truncate", "-s", "1M", scene.where / "file")
-    device = run("losetup", "--find", "--show", scene.where / "file").strip()
+    run("truncate", "-s", "1M", scene.mount_point / "file")
+    device = run("losetup", "--find", "--show", scene.mount_point / "file").strip()
     return lambda: run("losetup", "--detach", device)
 
 
-def elsewhere(_scene: Scene) -> Callable[[], object]:
+def elsewhere(_scene: FixScenario) -> Callable[[], object]:
     """Start a process that holds a copy of the mount namespace."""
     hold = f"echo x; exec sleep {HANG_SECONDS}"
     command = ["unshare", "-m", "--propagation", "private", "sh", "-c", hold]
@@ -410,17 +416,17 @@ def elsewhere(_scene: Scene) -> Callable[[], object]:
     return end
 
 
-def state_behind_a_link(scene: Scene) -> Callable[[], object]:
+def state_behind_a_link(scene: FixScenario) -> Callable[[], object]:
     """Link the records folder, which does not exist, to the filesystem."""
-    (scene.folder / "state").symlink_to(scene.where)
+    (scene.folder / "state").symlink_to(scene.mount_point)
     return (scene.folder / "state").unlink
 
 
-def bound_elsewhere(scene: Scene) -> Callable[[], object]:
+def bound_elsewhere(scene: FixScenario) -> Callable[[], object]:
     """Bind-mount the filesystem on a second directory."""
     other = scene.folder / "other"
     other.mkdir()
-    run("mount", "--bind", scene.where, other)
+    run("mount", "--bind", scene.mount_point, other)
     return lambda: run("umount", other)
 
 
@@ -435,16 +441,16 @@ def bound_elsewhere(scene: Scene) -> Callable[[], object]:
     ],
 )
 def test_what_holds_a_filesystem_is_named_before_the_unmount(
-    made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str
+    made: Made, prepare: Callable[[FixScenario], Callable[[], object]], reason: str
 ) -> None:
     """An unmount despite such a holder would exit with 0 and change nothing."""
     scene = made("data=writeback")
-    scene.fix("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
+    scene.write_script("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
     restore = prepare(scene)
     try:
         before = scene.state()
-        refused(scene.sh(), reason)
-        refused(scene.sh("--apply"), reason)
+        refused(scene.run_script(), reason)
+        refused(scene.run_script("--apply"), reason)
         assert scene.state() == before
     finally:
         restore()

@@ -28,15 +28,15 @@ from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
 from support.builders import fstab_entry
-from support.filesystems.scratch import run, scan
-from support.remedies.fixing import Scene, some_of
+from support.filesystems.scratch import run, scanned_host
+from support.remedies.fixing import FixScenario, calls_with_faults
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 RULE = next(rule for rule in all_rules() if rule.code == "HLT001")
 
 
 @pytest.fixture
-def scene(tmp_path: Path, etc: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, etc: Path) -> Iterator[FixScenario]:
     """Mount a filesystem."""
     image, where = tmp_path / "image", tmp_path / "data"
     where.mkdir()
@@ -45,78 +45,84 @@ def scene(tmp_path: Path, etc: Path) -> Iterator[Scene]:
     device = run("losetup", "--find", "--show", image).strip()
     etc.write_text("")
     run("mount", "-t", "ext4", device, where)
-    yield Scene(tmp_path, device, where, etc)
+    yield FixScenario(tmp_path, device, where, etc)
     subprocess.run(["umount", "-A", device], check=False, capture_output=True)
     run("losetup", "--detach", device)
 
 
-def write(scene: Scene, *steps: Step) -> None:
+def write(scene: FixScenario, *steps: Step) -> None:
     """Write the script of one remedy with these steps."""
-    (fs,) = scan(scene.where).filesystems
-    chosen = ChosenRemedy(RULE, str(scene.where), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,))
+    (fs,) = scanned_host(scene.mount_point).filesystems
+    chosen = ChosenRemedy(
+        RULE, str(scene.mount_point), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,)
+    )
     host = AuditedHost(os.uname().nodename, None, "now", "0")
     built = build_script(host, [chosen], [])
     assert not built.left
     scene.script.write_text(built.text)
 
 
-def check_steps(scene: Scene) -> tuple[Step, ...]:
+def check_steps(scene: FixScenario) -> tuple[Step, ...]:
     """Return steps that unmount, check, and mount as before."""
-    again = f"mount -t ext4 -o rw,relatime {scene.device} {scene.where}"
+    again = f"mount -t ext4 -o rw,relatime {scene.device} {scene.mount_point}"
     return (
-        Step(Phase.IMMEDIATE, f"umount {scene.where}", change=Unmount(str(scene.where), again)),
+        Step(
+            Phase.IMMEDIATE,
+            f"umount {scene.mount_point}",
+            change=Unmount(str(scene.mount_point), again),
+        ),
         Step(Phase.IMMEDIATE, f"e2fsck -f -p {scene.device}", change=Check(scene.device)),
         Step(
             Phase.IMMEDIATE,
             again,
-            done=f"mountpoint -q {scene.where}",
-            change=NewMount(str(scene.where)),
+            done=f"mountpoint -q {scene.mount_point}",
+            change=NewMount(str(scene.mount_point)),
         ),
     )
 
 
-def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: Scene) -> None:
+def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: FixScenario) -> None:
     """The message shows the mount command; neither --apply nor --undo mounts it before."""
     write(scene, *check_steps(scene))
     # Two files share blocks: e2fsck -p cannot repair that, and exits with 4.
-    (scene.where / "a").write_bytes(b"x" * 8192)
-    (scene.where / "b").write_bytes(b"y" * 8192)
-    run("umount", scene.where)
+    (scene.mount_point / "a").write_bytes(b"x" * 8192)
+    (scene.mount_point / "b").write_bytes(b"y" * 8192)
+    run("umount", scene.mount_point)
     run("debugfs", "-w", "-R", "copy_inode /a /b", scene.device)
-    run("mount", "-t", "ext4", scene.device, scene.where)
-    first = scene.sh("--apply")
+    run("mount", "-t", "ext4", scene.device, scene.mount_point)
+    first = scene.run_script("--apply")
     assert first.returncode == 1, first.stdout + first.stderr
     assert "e2fsck refused to repair" in first.stderr
     for word in ("--apply", "--undo"):
-        done = scene.sh(word)
+        done = scene.run_script(word)
         assert done.returncode == 1
         assert f"mount it: mount -t ext4 -o rw,relatime {scene.device}" in done.stderr
-        assert not os.path.ismount(scene.where)
+        assert not os.path.ismount(scene.mount_point)
     subprocess.run(["e2fsck", "-f", "-y", scene.device], check=False, capture_output=True)
-    run("mount", "-t", "ext4", scene.device, scene.where)
-    done = scene.sh("--apply")
+    run("mount", "-t", "ext4", scene.device, scene.mount_point)
+    done = scene.run_script("--apply")
     assert done.returncode == 0, done.stderr
-    assert os.path.ismount(scene.where)
+    assert os.path.ismount(scene.mount_point)
 
 
 @pytest.mark.parametrize("mode", ["fail", "kill", "late"])
-def test_a_fault_around_a_check_ends_mounted(scene: Scene, mode: str) -> None:
+def test_a_fault_around_a_check_ends_mounted(scene: FixScenario, mode: str) -> None:
     """After --undo it is mounted, no matter which call was interrupted."""
     write(scene, *check_steps(scene))
     before = scene.state()
-    assert scene.sh("--apply", path=scene.inject(0, mode)).returncode == 0
-    for at in some_of(scene.calls):
-        scene.sh("--apply", path=scene.inject(at, mode))
-        done = scene.sh("--undo")
+    assert scene.run_script("--apply", path=scene.inject(0, mode)).returncode == 0
+    for at in calls_with_faults(scene.calls):
+        scene.run_script("--apply", path=scene.inject(at, mode))
+        done = scene.run_script("--undo")
         if done.returncode:
             # An e2fsck made to fail with 32 has refused: the user must mount it.
             assert "stays unmounted" in done.stderr, (at, done.stderr)
-            run("mount", "-t", "ext4", scene.device, scene.where)
-            assert scene.sh("--undo").returncode == 0
+            run("mount", "-t", "ext4", scene.device, scene.mount_point)
+            assert scene.run_script("--undo").returncode == 0
         assert scene.state()["mounts"] == before["mounts"], at
 
 
-def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene) -> None:
+def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: FixScenario) -> None:
     """It is refused before any change; an undo does not touch a file changed since."""
     path = scene.fstab.parent / "ext4audit-test.conf"
     steps = Step(
@@ -124,22 +130,22 @@ def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene)
     )
     write(scene, steps)
     path.write_text("other\n")
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert (done.returncode, "exists with different content" in done.stderr) == (1, True)
     path.unlink()
-    assert scene.sh("--apply").returncode == 0
+    assert scene.run_script("--apply").returncode == 0
     assert path.read_text() == "a\nb\n"
     assert oct(path.stat().st_mode) == "0o100644"
-    assert "already applied" in scene.sh("--apply").stdout
+    assert "already applied" in scene.run_script("--apply").stdout
     path.write_text("mine\n")
-    done = scene.sh("--undo")
+    done = scene.run_script("--undo")
     assert (done.returncode, "has changed" in done.stderr) == (1, True)
     path.write_text("a\nb\n")
-    assert scene.sh("--undo").returncode == 0
+    assert scene.run_script("--undo").returncode == 0
     assert not path.exists()
 
 
-def test_the_text_finds_a_line_whose_number_is_not_known(scene: Scene) -> None:
+def test_the_text_finds_a_line_whose_number_is_not_known(scene: FixScenario) -> None:
     """The audit had no line numbers; if the line is missing, nothing is changed."""
     lines = [f"UUID=1 /a ext4 {words} 0 2" for words in ("nobarrier", "defaults")]
     sed = f"sed -i 's/nobarrier/defaults/' {scene.fstab}"
@@ -147,29 +153,29 @@ def test_the_text_finds_a_line_whose_number_is_not_known(scene: Scene) -> None:
     write(scene, Step(Phase.PERSISTENT, sed, "", f"grep -qxF '{lines[1]}' {scene.fstab}", change))
     around = "# a comment\n\nUUID=2 /b ext4 nobarrier 0 2\n{}\n# the last line\n"
     scene.fstab.write_text(around.format(lines[0]))
-    assert "@@ -4 +4 @@" in scene.sh().stdout
-    assert scene.sh("--apply").returncode == 0
+    assert "@@ -4 +4 @@" in scene.run_script().stdout
+    assert scene.run_script("--apply").returncode == 0
     assert scene.fstab.read_text() == around.format(lines[1])
-    assert "already applied" in scene.sh("--apply").stdout
-    assert scene.sh("--undo").returncode == 0
+    assert "already applied" in scene.run_script("--apply").stdout
+    assert scene.run_script("--undo").returncode == 0
     assert scene.fstab.read_text() == around.format(lines[0])
     scene.fstab.write_text(around.format("# gone"))
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert (done.returncode, "is as audited" in done.stderr) == (1, True), done.stderr
     assert scene.fstab.read_text() == around.format("# gone")
 
 
-def test_a_directory_that_cannot_be_listed_is_refused(scene: Scene) -> None:
+def test_a_directory_that_cannot_be_listed_is_refused(scene: FixScenario) -> None:
     """It is refused at once: the script would stop there, with later remedies not run."""
     missing = scene.folder / "missing"
     write(scene, Step(Phase.IMMEDIATE, f"ls -A {missing}"), Step(Phase.IMMEDIATE, "true", "true"))
-    done = scene.sh()
+    done = scene.run_script()
     assert (done.returncode, f"refused: failed: ls -A {missing}" in done.stderr) == (1, True)
     missing.mkdir()
-    assert "1 to apply" in scene.sh().stdout
+    assert "1 to apply" in scene.run_script().stdout
 
 
-def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene) -> None:
+def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: FixScenario) -> None:
     """Each step is verified by its result."""
     mark = scene.folder / "mark"
     write(
@@ -177,14 +183,14 @@ def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene
         Step(Phase.IMMEDIATE, f"touch {mark}", f"rm -f {mark}", f"test -e {mark}"),
         Step(Phase.IMMEDIATE, "true", "true", "false"),
     )
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert done.returncode == 1
     assert "step 2 ran without the expected result" in done.stderr
     assert "rolled back" in done.stderr
     assert not mark.exists()
 
 
-def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
+def test_a_remedy_that_is_not_verified_is_taken_back(scene: FixScenario) -> None:
     """Its own checks run after all steps."""
     mark = scene.folder / "mark"
     write(
@@ -192,7 +198,7 @@ def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
         Step(Phase.IMMEDIATE, f"touch {mark}", f"rm -f {mark}", f"test -e {mark}"),
         Step(Phase.VERIFY, "false"),
     )
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert (done.returncode, "verification failed: false" in done.stderr) == (1, True)
     assert not mark.exists()
 
@@ -232,25 +238,29 @@ mount {device} {where}"""
     ids=["reserve", "no reserve", "errors", "owner", "stripe", "string", "queue"],
 )
 def test_a_value_that_was_changed_since_is_refused(
-    scene: Scene, change: str, steps: Callable[[Filesystem], tuple[Step, ...]]
+    scene: FixScenario, change: str, steps: Callable[[Filesystem], tuple[Step, ...]]
 ) -> None:
     """A rollback could not restore it. The audited and the wanted value are accepted."""
-    run("umount", scene.where)
+    run("umount", scene.mount_point)
     run("tune2fs", "-r", "3276", "-u", "5", "-E", "mount_opts=nodelalloc", scene.device)
-    run("mount", scene.device, scene.where)
-    (fs,) = scan(scene.where).filesystems
+    run("mount", scene.device, scene.mount_point)
+    (fs,) = scanned_host(scene.mount_point).filesystems
     write(scene, *steps(fs))
-    assert "1 to apply" in scene.sh().stdout
-    run("sh", "-c", change.format(device=scene.device, where=scene.where, name=scene.name))
+    assert "1 to apply" in scene.run_script().stdout
+    run(
+        "sh",
+        "-c",
+        change.format(device=scene.device, where=scene.mount_point, name=scene.name),
+    )
     before = scene.state()
     for word in ((), ("--apply",)):
-        done = scene.sh(*word)
+        done = scene.run_script(*word)
         assert (done.returncode, "changed since the audit" in done.stderr) == (1, True), done.stderr
     assert scene.state() == before
     Path(f"/sys/block/{scene.name}/queue/wbt_lat_usec").write_text("-1")  # the default
 
 
-def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
+def test_what_cannot_be_undone_is_named_and_counted(scene: FixScenario) -> None:
     """This includes commands after a guard; no message claims that the old state is back."""
     held = scene.folder / "held"
     write(
@@ -259,35 +269,35 @@ def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
         Step(Phase.IMMEDIATE, f"test ! -e {held}"),
         Step(Phase.VERIFY, f"test ! -e {scene.folder / 'broken'}"),
     )
-    assert scene.sh("--apply").returncode == 0
-    done = scene.sh("--undo")
+    assert scene.run_script("--apply").returncode == 0
+    done = scene.run_script("--undo")
     assert f"cannot be undone: touch {scene.folder / 'for-ever'}\n" in done.stdout
     assert done.stdout.count("cannot be undone") == 1
     assert (done.returncode, "0 undone; 1 cannot be undone" in done.stderr) == (1, True)
     (scene.folder / "broken").touch()
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert "rolled back, except what cannot be undone" in done.stderr
     assert "as before" not in done.stderr
 
 
-def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
+def test_a_check_that_has_run_does_not_run_again(scene: FixScenario) -> None:
     """Only the script's own record shows that it ran, while the verification still passes."""
     broken = scene.folder / "broken"
     write(scene, *check_steps(scene), Step(Phase.VERIFY, f"test ! -e {broken}"))
-    assert "1 to apply" in scene.sh().stdout
-    assert scene.sh("--apply").returncode == 0
-    assert "0 to apply" in scene.sh().stdout
-    assert scene.sh("--verify").returncode == 0
+    assert "1 to apply" in scene.run_script().stdout
+    assert scene.run_script("--apply").returncode == 0
+    assert "0 to apply" in scene.run_script().stdout
+    assert scene.run_script("--verify").returncode == 0
     mounted = scene.state()["superblock"]
-    assert "nothing was changed" in scene.sh("--apply").stdout
+    assert "nothing was changed" in scene.run_script("--apply").stdout
     assert scene.state()["superblock"] == mounted
     broken.touch()
-    assert "1 to apply" in scene.sh().stdout
-    assert scene.sh("--verify").returncode == 1
+    assert "1 to apply" in scene.run_script().stdout
+    assert scene.run_script("--verify").returncode == 1
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "&- 2>&- <&-", "&1 | :"])
-def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: str) -> None:
+def test_output_that_cannot_be_written_makes_no_step_fail(scene: FixScenario, output: str) -> None:
     """An edit used to fail without a reason when the name of its copy could not be printed.
 
     With `--apply | head -1`, SIGPIPE ended tune2fs, and again during its rollback.
@@ -300,7 +310,7 @@ def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: 
     assert scene.fstab.read_text() == "b\n"
 
 
-def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: Scene) -> None:
+def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: FixScenario) -> None:
     """A copy is whole or missing: cp had left an empty fstab copy with a date."""
     scene.fstab.write_text("a\n")
     write(scene, Step(Phase.PERSISTENT, "sed", change=LineEdit(str(scene.fstab), 1, "a", "b")))
@@ -309,16 +319,16 @@ def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: Scene) -> None:
     shims.mkdir()
     (shims / "cp").write_text('#!/bin/sh\nfor last; do :; done\n: >"$last"\nexit 1\n')
     (shims / "cp").chmod(0o755)
-    done = scene.sh("--apply", path=shims)
+    done = scene.run_script("--apply", path=shims)
     assert (done.returncode, "cannot copy /etc/fstab to " in done.stderr) == (1, True)
     assert sorted(scene.fstab.parent.iterdir()) == before
     assert scene.fstab.read_text() == "a\n"
 
 
-def test_an_interrupted_run_says_how_to_go_on(scene: Scene) -> None:
+def test_an_interrupted_run_says_how_to_go_on(scene: FixScenario) -> None:
     """The script stops at once; the filesystem may be unmounted then."""
     write(scene, Step(Phase.IMMEDIATE, "kill -s TERM $$", "true"))
-    done = scene.sh("--apply")
+    done = scene.run_script("--apply")
     assert (done.returncode, "interrupted: --undo takes back" in done.stderr) == (143, True)
 
 
@@ -336,15 +346,15 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
     )
     etc.write_text(f"{device} {spelled} ext4 nobarrier 0 2\n")
     run("mount", "-t", "ext4", "-o", "nobarrier", device, where)
-    scene = Scene(tmp_path, device, where, etc)
+    scene = FixScenario(tmp_path, device, where, etc)
     try:
         before = scene.state()
-        done = scene.fix("--disruption", "remount", "--select", "DUR001")
+        done = scene.write_script("--disruption", "remount", "--select", "DUR001")
         assert done.returncode == 0, done.stderr
         assert scene.script.read_bytes().isascii()
-        assert scene.sh("--apply").returncode == 0
+        assert scene.run_script("--apply").returncode == 0
         assert "barrier" in str(scene.state()["options"]).splitlines()
-        assert scene.sh("--undo").returncode == 0
+        assert scene.run_script("--undo").returncode == 0
         assert scene.state() == before
         assert not list(tmp_path.glob("**/pwned"))
     finally:
@@ -353,7 +363,7 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link", "made"])
-def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> None:
+def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: FixScenario, name: str) -> None:
     """Names spelled with printf, and links, were not found in the mount table.
 
     A directory that mount(8) creates could not be listed beforehand.
@@ -365,8 +375,8 @@ def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> N
         real.mkdir()
     if name == "link":
         place.symlink_to(real)
-    (fs,) = scan(scene.where).filesystems
-    run("umount", scene.where)
+    (fs,) = scanned_host(scene.mount_point).filesystems
+    run("umount", scene.mount_point)
     escaped = str(place).replace(" ", "\\040")
     scene.fstab.write_text(f"{scene.device} {escaped} ext4 {options} 0 0\n")
     entry = fstab_entry(options, mount_point=str(place))._replace(real_mount_point=str(real))
@@ -375,7 +385,7 @@ def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> N
     scene.script.write_text(
         build_script(AuditedHost(os.uname().nodename, None, "now", "0"), [chosen], []).text
     )
-    assert scene.sh("--apply").returncode == 0
+    assert scene.run_script("--apply").returncode == 0
     assert place.is_mount()
-    assert scene.sh("--undo").returncode == 0
+    assert scene.run_script("--undo").returncode == 0
     assert not place.is_mount()

@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.mount import EffectiveOptions, Provenance
-from support.filesystems.scratch import Scratch, run, scan
+from support.filesystems.scratch import Scratch, run, scanned_host
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -119,7 +119,7 @@ def test_a_read_only_bind_mount_does_not_make_the_superblock_read_only(
     run("mount", "--bind", one.mount_point, other)
     run("mount", "-o", "remount,bind,ro", other)
     try:
-        found = scan(other).filesystems
+        found = scanned_host(other).filesystems
         assert len(found) == 1
         assert need(found[0].read_only) is False
         assert found[0].mount_points == (str(one.mount_point), str(other))

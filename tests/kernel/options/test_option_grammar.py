@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.facts.options import Handling, handling_of, is_refused_for, needs_journal
 from support.filesystems.scratch import run
-from support.options.grammar import TOGETHER, grammar_words
+from support.options.grammar import REQUIRED_COMPANIONS, options_to_try
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -45,9 +45,9 @@ def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: 
     """Accepted and ignored options mount, refused ones do not; the rest are not known."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     wrong = []
-    for word in grammar_words():
+    for word in options_to_try():
         fate = handling_of(word, UPSTREAM).handling
-        taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word))
+        taken = takes(device, tmp_path / "mnt", REQUIRED_COMPANIONS.get(word, word))
         if fate is not Handling.NOT_KNOWN and taken is (fate is Handling.REFUSED):
             wrong.append((word, fate, taken))
     assert not wrong, str(wrong)
@@ -62,10 +62,10 @@ def test_older_types_refuse_what_the_grammar_keeps_from_them(
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device)
     assert takes(device, tmp_path / "mnt", "rw", fstype)
     wrong = []
-    for word in grammar_words():
+    for word in options_to_try():
         if handling_of(word, UPSTREAM).handling is not Handling.TAKEN:
             continue
-        taken = takes(device, tmp_path / "mnt", TOGETHER.get(word, word), fstype)
+        taken = takes(device, tmp_path / "mnt", REQUIRED_COMPANIONS.get(word, word), fstype)
         if taken is is_refused_for(word, fstype):
             wrong.append((word, taken))
     assert not wrong, str(wrong)

@@ -17,7 +17,7 @@ from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
-from support.filesystems.scratch import run, run_shell, scan
+from support.filesystems.scratch import run, run_shell, scanned_host
 from support.hosts.plans import disk_plan, host_of, judge_by, plan, predict
 
 pytestmark = pytest.mark.kernel
@@ -49,7 +49,7 @@ def made(of: Plan, fstab: Path) -> Iterator[Host]:
         where = f" >> {fstab}" if line.key == "fstab" else ""
         run_shell(line.command + where)
     try:
-        yield scan(of.mount_point)
+        yield scanned_host(of.mount_point)
     finally:
         run("umount", of.mount_point)
 
@@ -125,7 +125,7 @@ def test_fstab_mounts_it_the_same_way(etc: Path, tmp_path: Path, name: str) -> N
             before = verdicts(host)
             run("umount", where)
             run("mount", where)
-            after = scan(where)
+            after = scanned_host(where)
             assert verdicts(after) == before
             assert host.filesystems[0].options == after.filesystems[0].options
 

@@ -25,13 +25,13 @@ from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.planning import gap_count, weights_of
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.rules import all_rules
-from support.examples import examples, number
+from support.examples import examples, share_of
 from support.hosts.plans import TAKEN_AT, disk_plan
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 
-CASES = number(40, "EXT4AUDIT_RANDOM_CASES")
+CASES = share_of(40, "EXT4AUDIT_RANDOM_CASES")
 RULES = tuple(rule for rule in all_rules() if rule.in_plans)
 MIB = 1 << 20
 FEATURES = (

@@ -11,7 +11,14 @@ from ext4audit.engine import judge
 from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
-from support.filesystems.scratch import Scratch, apply, assembled, roll_back, run, unique_label
+from support.filesystems.scratch import (
+    Scratch,
+    apply_remedy,
+    assembled_host,
+    roll_back,
+    run,
+    unique_label,
+)
 from support.remedies.case import succeeds
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
@@ -35,7 +42,7 @@ def test_drf001_keeps_a_remounted_option_over_an_unmount(scratch: Make, etc: Pat
     one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "nosuid")
     run("mount", "-o", "remount,nosuid", one.mount_point)
-    apply(remedy(one.judge("DRF001"), "Keep"))
+    apply_remedy(remedy(one.judge("DRF001"), "Keep"))
     one.unmount()
     run("mount", one.mount_point)
     assert one.judge("DRF001").outcome is Outcome.PASS
@@ -49,7 +56,7 @@ def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
     one = scratch().make().mount("nobarrier")
     write_fstab(etc, one, "relatime")
     back = remedy(one.judge("DRF001"), "Revert to")
-    apply(back)
+    apply_remedy(back)
     assert one.judge("DRF001").outcome is Outcome.PASS
     roll_back(back)
     assert one.judge("DRF001").outcome is Outcome.FAIL
@@ -61,7 +68,7 @@ def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) ->
     write_fstab(etc, one, "relatime")
     before = etc.read_bytes()
     keep = remedy(one.judge("DRF001"), "Keep")
-    apply(keep)
+    apply_remedy(keep)
     assert etc.read_bytes() != before
     roll_back(keep)
     assert etc.read_bytes() == before
@@ -72,7 +79,7 @@ def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
     one = scratch().make().mount("nodev")
     write_fstab(etc, one, "nodev,noatime,commit=30,nosuid,noinit_itable")
     cure = remedy(one.judge("DRF002"), "Remount with the options")
-    apply(cure)
+    apply_remedy(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
     verdict = one.judge("DRF002")
@@ -84,7 +91,7 @@ def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Pat
     """A remount cannot change a data mode; fstab can be changed to match."""
     one = scratch().make().mount()
     write_fstab(etc, one, "data=writeback")
-    apply(remedy(one.judge("DRF002"), "Change fstab to match"))
+    apply_remedy(remedy(one.judge("DRF002"), "Change fstab to match"))
     assert one.judge("DRF002").outcome is Outcome.PASS
     one.unmount()
     run("mount", one.mount_point)
@@ -101,7 +108,7 @@ def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc:
     cure = remedy(one.judge("DRF002"), "Remount with the options")
     flags = run("findmnt", "-no", "VFS-OPTIONS", one.mount_point)
     assert {"ro", "nosuid"} <= set(flags.strip().split(","))
-    apply(cure)
+    apply_remedy(cure)
     assert run("findmnt", "-no", "VFS-OPTIONS", one.mount_point) == flags
     assert "init_itable=20" in one.mount_table_options
     roll_back(cure)
@@ -115,7 +122,7 @@ def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
     write_fstab(etc, one, "commit=10")
     before = etc.read_bytes()
     cure = remedy(one.judge("DRF002"), "Change fstab to match")
-    apply(cure)
+    apply_remedy(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     assert one.judge("DRF001").outcome is Outcome.PASS
     roll_back(cure)
@@ -131,10 +138,10 @@ def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
         etc.write_text(f"{device} {one.mount_point} ext4 defaults 0 0\n")
 
         def verdict() -> Verdict:
-            return judge(not_mounted, None, assembled())
+            return judge(not_mounted, None, assembled_host())
 
         (finding,) = verdict().findings
-        apply(finding.remedies[0])
+        apply_remedy(finding.remedies[0])
         assert verdict().outcome is Outcome.PASS
         roll_back(finding.remedies[0])
         assert verdict().outcome is Outcome.FAIL
@@ -148,7 +155,7 @@ def test_drf002_remount_changes_access_times(scratch: Make, etc: Path, word: str
     one = scratch().make().mount("relatime" if word == "noatime" else "noatime")
     write_fstab(etc, one, word)
     cure = remedy(one.judge("DRF002"), "Remount with the options")
-    apply(cure)
+    apply_remedy(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
     assert one.judge("DRF002").outcome is Outcome.FAIL
@@ -162,7 +169,7 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
     one = scratch().make().mount("errors=continue")
     write_fstab(etc, one, words)
     cure = remedy(one.judge("DRF002"), "Remount with the options")
-    apply(cure)
+    apply_remedy(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     roll_back(cure)
     assert one.judge("DRF002").outcome is Outcome.FAIL
@@ -186,7 +193,7 @@ def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str
     one = scratch().make().mount(word)
     write_fstab(etc, one, "nodev")
     run("mount", "-o", f"remount,nodev,{word}", one.mount_point)
-    apply(remedy(one.judge("DRF001"), "Keep"))
+    apply_remedy(remedy(one.judge("DRF001"), "Keep"))
     one.unmount()
     run("mount", one.mount_point)
     assert one.judge("DRF001").outcome is Outcome.PASS
@@ -233,7 +240,7 @@ def test_drf002_cures_an_entry_however_its_place_is_spelt(
     link.symlink_to(one.mount_point)
     where = spelling.format(one.mount_point, parent=tmp_path, link=link)
     etc.write_text(f"LABEL={label} {where} ext4 nosuid,noatime 0 2\n")
-    apply(remedy(one.judge("DRF002"), word))
+    apply_remedy(remedy(one.judge("DRF002"), word))
     assert one.judge("DRF002").outcome is Outcome.PASS
 
 
@@ -243,7 +250,7 @@ def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -
     one.mount_point.mkdir()
     run("mount", "-t", "tmpfs", "none", one.mount_point)
     write_fstab(etc, one, "defaults")
-    found = judge(not_mounted, None, assembled())
+    found = judge(not_mounted, None, assembled_host())
     assert found.outcome is Outcome.FAIL
     assert "a different filesystem is mounted" in found.findings[0].message
 
@@ -268,7 +275,7 @@ def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
     write_fstab(etc, one, f"noatime,{word}")
     before = etc.read_bytes()
     cure = remedy(one.judge("DRF002"), f"Remove {word}")
-    apply(cure)
+    apply_remedy(cure)
     assert one.judge("DRF002").outcome is Outcome.PASS
     one.unmount()
     run("mount", one.mount_point)
@@ -317,6 +324,6 @@ def test_a_mount_below_on_the_same_directory_is_not_taken_for_it(
     assert done
     assert not any(map(succeeds, done))
     assert not all(map(succeeds, checks))
-    apply(cure)
+    apply_remedy(cure)
     assert all(map(succeeds, (*done, *checks)))
     assert one.judge(code).outcome is Outcome.PASS

@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.rule import Rule
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage, all_cases
+from support.remedies.case import LoopMount, RemedyCase, all_cases
 
 CASES = all_cases()
 WAIT = {"HLT009", "PRF006"}
@@ -38,7 +38,7 @@ def test_the_remedy_cures_and_its_rollback_restores(
     mount_point.mkdir(exist_ok=True)
     run("truncate", "-s", case.size, image)
     device = run("losetup", "--find", "--show", image).strip()
-    stage = Stage(image, device, mount_point, etc)
+    stage = LoopMount(image, device, mount_point, etc)
     try:
         case.run(rule, stage)
     finally:

@@ -20,13 +20,13 @@ from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
 from support.filesystems.scratch import (
     Scratch,
-    apply,
-    done_by_shell,
+    apply_remedy,
     judge_host,
     roll_back,
     run,
+    run_in_shell,
     run_shell,
-    scan,
+    scanned_host,
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
@@ -53,7 +53,7 @@ def test_a_remount_brings_nothing_else_of_fstab_into_force(
     before, flags = in_force(one), one.filesystem().mounts[0]
     (finding,) = one.judge("DRF001").findings
     back = next(remedy for remedy in finding.remedies if "Revert to" in remedy.summary)
-    apply(back)
+    apply_remedy(back)
     assert before ^ in_force(one) == {"noauto_da_alloc", "auto_da_alloc"}
     after = one.filesystem().mounts[0]
     assert (after.mount_options, set(after.super_options) - {"noauto_da_alloc"}) == (
@@ -69,7 +69,7 @@ def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> 
     below = scratch("same").make().mount("nobarrier")
     device = below.device
     above = scratch("same").make().mount()
-    verdict = judge_host(scan(device), "DUR001")
+    verdict = judge_host(scanned_host(device), "DUR001")
     assert verdict.outcome is Outcome.FAIL
     assert "as soon as no other mount hides it" in verdict.findings[0].remedies[0].summary
     assert verdict.findings[0].remedies[0].steps == ()
@@ -85,14 +85,14 @@ def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
     etc.write_text(original)
     (finding,) = one.judge("DRF001").findings
     keep = next(remedy for remedy in finding.remedies if "Keep" in remedy.summary)
-    apply(keep)
+    apply_remedy(keep)
     (copy,) = Path("/etc").glob("fstab.2*")
     assert copy.read_text() == original
     etc.write_text(original.replace("noatime", "relatime"))
     run("rm", *Path("/etc").glob("fstab.2*"))
     changed = etc.read_bytes()
     with pytest.raises(AssertionError, match="sed -n 1p /etc/fstab"):
-        apply(keep)
+        apply_remedy(keep)
     assert etc.read_bytes() == changed
     assert [path.read_bytes() for path in Path("/etc").glob("fstab.2*")] == [changed]
 
@@ -137,7 +137,7 @@ def test_a_line_of_another_device_for_the_same_directory_is_not_read(
     fstab = etc.read_bytes()
     before, table = options_file(one), table_of(one)
     cure = one.judge("DUR001").findings[0].remedies[0]
-    apply(cure)
+    apply_remedy(cure)
     assert without(options_file(one), "barrier") == without(before, "nobarrier")
     assert [without(line) for line in table_of(one)] == [
         without(line, "nobarrier") for line in table
@@ -162,7 +162,7 @@ def test_a_bind_mount_keeps_its_flags(scratch: Make, etc: Path, tmp_path: Path) 
         before, table = options_file(one), table_of(one)
         assert len(table) == 2
         cure = one.judge("DUR001").findings[0].remedies[0]
-        apply(cure)
+        apply_remedy(cure)
         changed = [without(line, "nobarrier") for line in table]
         assert [without(line) for line in table_of(one)] == changed
         roll_back(cure)
@@ -194,10 +194,10 @@ def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc
     run("debugfs", "-w", "-R", "clri directory", device)
     run("debugfs", "-w", "-R", "ssv state 3", device)
     run("mount", "-t", "ext4", device, one.mount_point)
-    (finding,) = judge_host(scan(device), "HLT001").findings
+    (finding,) = judge_host(scanned_host(device), "HLT001").findings
     (cure,) = (remedy for remedy in finding.remedies if remedy.steps)
     pasted = "\n".join(line for phase in phases(cure) for line in phase.commands)
-    done = done_by_shell(pasted)
+    done = run_in_shell(pasted)
     assert done.returncode != 0
     assert b"UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY" in done.stdout + done.stderr
     assert not os.path.ismount(one.mount_point)
@@ -217,13 +217,13 @@ def test_what_a_process_has_open_is_not_checked(
     minor = os.minor(Path(device).stat().st_rdev)
     run("mknod", node, "b", "7", str(minor))
     try:
-        host = scan(device)
+        host = scanned_host(device)
         (finding,) = judge(unclean, None, host).findings
         (command, *_) = (step.command for step in finding.remedies[0].steps)
         with Path(node if by_another_node else device).open("rb"):
             assert subprocess.run(["sh", "-c", command], check=False).returncode == 1
             assert "not clean" in run("tune2fs", "-l", device)
-        apply(finding.remedies[0])
+        apply_remedy(finding.remedies[0])
     finally:
         run("losetup", "--detach", device)
 
@@ -280,7 +280,7 @@ def test_what_was_synced_before_a_crash_is_there_behind_a_change_of_the_superblo
     one.unmount()
     device = run("losetup", "--find", "--show", crashed).strip()
     try:
-        done = steps(scan(device).filesystems[0])
+        done = steps(scanned_host(device).filesystems[0])
         assert done
         for step in done:
             run_shell(step.command)

@@ -13,7 +13,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Remedy
 from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rules.shared.quantities import stripe_in_force
-from support.filesystems.scratch import Scratch, apply, roll_back
+from support.filesystems.scratch import Scratch, apply_remedy, roll_back
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -35,7 +35,7 @@ def test_a_stripe_is_stored_and_in_force_at_once_and_taken_back(
     written, before = etc.read_text(), one.filesystem()
     steps = set_stripe(before, need(before.superblock), 16, 48)
     cure = Remedy("Store the stripe.", Disruption.REMOUNT, steps)
-    apply(cure)
+    apply_remedy(cure)
     assert hints(one.filesystem()) == (16, 48, 48)
     assert "stripe=" not in etc.read_text()
     roll_back(cure)

@@ -17,8 +17,8 @@ from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
 from ext4audit.sources import RunCommand, utc_now
 from ext4audit.sources.live import LiveSource
-from support.filesystems.mounts import another_namespace
-from support.filesystems.scratch import Scratch, assembled, run, scan
+from support.filesystems.mounts import other_mount_namespace
+from support.filesystems.scratch import Scratch, assembled_host, run, scanned_host
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -34,7 +34,7 @@ def test_several_mounts_of_one_superblock_are_one_filesystem(scratch: Make, tmp_
     run("mount", one.device, second)
     run("mount", "--bind", one.mount_point / "sub", bind)
     try:
-        found = scan(one.mount_point, second, bind / ".").filesystems
+        found = scanned_host(one.mount_point, second, bind / ".").filesystems
         assert [fs.mount_points for fs in found] == [
             (str(one.mount_point), str(second), str(bind)),
         ]
@@ -47,9 +47,9 @@ def test_a_filesystem_alive_only_in_another_namespace_is_listed(scratch: Make) -
     """It is unmounted here and held elsewhere: it is alive, and its type is read over there."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     device = one.device
-    with another_namespace():
+    with other_mount_namespace():
         one.unmount()
-        host = assembled()
+        host = assembled_host()
         found = next(fs for fs in host.filesystems if fs.device == device)
         assert (found.alive, found.mounts) == (True, ())
         assert need(found.fstype) == "ext4"
@@ -62,7 +62,7 @@ def test_copies_with_one_uuid_are_disambiguated(scratch: Make) -> None:
     run("cp", "--sparse=always", one.image, two.image)
     one.mount()
     two.mount()
-    found = scan(one.mount_point, two.mount_point).filesystems
+    found = scanned_host(one.mount_point, two.mount_point).filesystems
     assert len({fs.uuid for fs in found}) == 1
     assert len({fs.id for fs in found}) == 2
 

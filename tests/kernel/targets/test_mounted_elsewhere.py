@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from ext4audit.report import Outcome
-from support.filesystems.mounts import another_namespace
-from support.filesystems.scratch import Scratch, judge_host, run, scan
+from support.filesystems.mounts import other_mount_namespace
+from support.filesystems.scratch import Scratch, judge_host, run, scanned_host
 
 pytestmark = pytest.mark.kernel
 
@@ -19,10 +19,10 @@ def test_the_advised_command_finds_the_holder(scratch: Callable[..., Scratch]) -
     """It looks unmounted but is alive: /proc shows which process still has it mounted."""
     one = scratch().make().mount()
     device = one.device
-    with another_namespace() as pid:
+    with other_mount_namespace() as pid:
         run("umount", one.mount_point)
         assert not os.path.ismount(one.mount_point)
-        verdict = judge_host(scan(device), "DRF005")
+        verdict = judge_host(scanned_host(device), "DRF005")
         assert verdict.outcome is Outcome.FAIL
         (finding,) = verdict.findings
         command = re.search(r"grep -l '[^']+' \S+mountinfo", finding.remedies[0].summary)

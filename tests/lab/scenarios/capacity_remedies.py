@@ -5,7 +5,7 @@ from __future__ import annotations
 from lab.support.curing import WHERE, Patient, fstab_entry, remedies, told
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import apply
+from support.filesystems.scratch import apply_remedy
 
 
 @scenario(every_era=True)
@@ -32,7 +32,7 @@ def _grown(*options: str) -> JsonObject:
 def _grow(patient: Patient) -> JsonObject:
     before = patient.judge()
     (remedy,) = remedies(before)
-    apply(remedy)
+    apply_remedy(remedy)
     after = told(patient.judge())
     patient.mount_again()
     return {

@@ -10,7 +10,7 @@ from lab.scenarios.stacks_md import CHUNK, GIB_SECTORS, raid_disks
 from lab.support.devices import disk, md, mounted
 from lab.support.scenario import JsonObject, scenario
 from lab.support.stacks import linear, logical_volume, luks, partitions
-from support.shells.collector import SHELLS, differences
+from support.shells.collector import SHELLS, differing_answers
 
 LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 
@@ -23,7 +23,7 @@ def compared(device: str, *shells: str) -> JsonObject:
 
 
 def _told(shell: str, only: list[DeviceNumber]) -> dict[str, list[str]]:
-    found = differences(shell, only)
+    found = differing_answers(shell, only)
     return {str(ask): [repr(live)[:300], repr(sent)[:300]] for ask, (live, sent) in found.items()}
 
 

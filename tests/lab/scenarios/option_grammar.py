@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.support.devices import disk, run
 from lab.support.mounting import mount_call, unmount
 from lab.support.scenario import JsonObject, scenario
-from support.options.grammar import TOGETHER, grammar_words
+from support.options.grammar import REQUIRED_COMPANIONS, options_to_try
 
 PLACE = Path("/mnt/grammar")
 
@@ -22,7 +22,9 @@ def _given(fstype: str) -> JsonObject:
     device = disk("wide")
     PLACE.mkdir(exist_ok=True)
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device, "160M")
-    return {word: _try(device, TOGETHER.get(word, word), fstype) for word in grammar_words()}
+    return {
+        word: _try(device, REQUIRED_COMPANIONS.get(word, word), fstype) for word in options_to_try()
+    }
 
 
 def _try(device: str, options: str, fstype: str) -> int:

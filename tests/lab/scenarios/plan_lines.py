@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.support.devices import disk, md, run
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import judge_host, run_shell, scan
+from support.filesystems.scratch import judge_host, run_shell, scanned_host
 from support.program import run as run_program
 
 PLACE = "/mnt/planned"
@@ -59,7 +59,7 @@ def _told(report: Any) -> JsonObject:
 
 def _measured(target: str) -> JsonObject:
     """Return the same facts measured on the real filesystem."""
-    host = scan(target)
+    host = scanned_host(target)
     layout = host.filesystems[0].layout
     members = getattr(getattr(layout, "value", None), "members", ())
     bitmaps = {member.name: member.block_bitmaps + member.inode_bitmaps for member in members}

@@ -15,7 +15,7 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject
-from support.filesystems.scratch import apply, roll_back, scan
+from support.filesystems.scratch import apply_remedy, roll_back, scanned_host
 
 FSTAB = Path("/etc/fstab")
 WHERE = Path("/mnt/cure")
@@ -53,7 +53,7 @@ class Patient:
 
     def judge(self) -> Verdict:
         """Assemble the host again, and judge it."""
-        host = self.see(scan(self.device))
+        host = self.see(scanned_host(self.device))
         rule = next(rule for rule in all_rules() if rule.code == self.code)
         return judge(rule, None if rule.scope is Scope.HOST else host.filesystems[0], host)
 
@@ -83,12 +83,12 @@ class Patient:
         again = again or self.mount_again
         before, fstab = self.judge(), FSTAB.read_text()
         remedy = _remedy(before, summary)
-        apply(remedy, FORWARD)
+        apply_remedy(remedy, FORWARD)
         after = self.judge()
-        apply(remedy, (Phase.VERIFY,))
+        apply_remedy(remedy, (Phase.VERIFY,))
         again()
         persisted = self.judge()
-        apply(remedy, (Phase.VERIFY,))
+        apply_remedy(remedy, (Phase.VERIFY,))
         roll_back(remedy)
         if mount_after_rollback:
             self.mount_again()

@@ -10,7 +10,7 @@ from lab.support.devices import mounted, run
 from lab.support.scenario import JsonObject
 from lab.support.story import PLACE, host_called_lab
 from lab.support.truth import bitmap_reads
-from support.filesystems.scratch import apply, scan
+from support.filesystems.scratch import apply_remedy, scanned_host
 
 
 def recreate(device: str) -> JsonObject:
@@ -18,8 +18,8 @@ def recreate(device: str) -> JsonObject:
     patient = Patient(device, "LAY001", Path(PLACE))
     before = patient.judge()
     (remedy,) = [each for each in remedies(before) if each.destructive]
-    apply(remedy)
-    (fs,) = scan(device).filesystems
+    apply_remedy(remedy)
+    (fs,) = scanned_host(device).filesystems
     members = fs.layout.value.members if isinstance(fs.layout, Known) else ()
     return {
         "before": told(before),

@@ -13,24 +13,24 @@ import pytest
 
 from ext4audit.renderers import Audited
 from ext4audit.report import Report
-from support.browser.chromium import Tab, executable, opened
+from support.browser.chromium import Tab, executable, running_browser
 from support.browser.html_page import markup
 from support.builders import host
 from support.examples import sample_of
 from support.formats.sample_reports import (
     barriers,
     boot,
+    critical_report,
     hostile_report,
     hotspot,
+    incomplete_report,
     md127,
-    murky_report,
-    night_report,
     old_kernel,
     renames,
     report,
     root,
 )
-from support.hosts.stories import STORIES, report_of
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, report_of
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_BROWSER") == "1"
 """True in CI, where a browser test must run: a skip would look like a pass."""
@@ -46,14 +46,14 @@ PERMISSIONS = ["clipboardReadWrite", "clipboardSanitizedWrite"]
 TAB = ("Tab", 9)
 ENTER = ("Enter", 13)
 FLEET: tuple[Report | Audited, ...] = (
-    night_report(),
-    murky_report(),
+    critical_report(),
+    incomplete_report(),
     Audited("snaps/db7.tgz", None, "not a tar archive"),
     report(host(root(), name="web1"), barriers, old_kernel),
 )
 PAGES = {
-    "one": (night_report(),),
-    "murky": (murky_report(),),
+    "one": (critical_report(),),
+    "murky": (incomplete_report(),),
     "notes": (report(host(boot("renames"), md127("/data")), renames, barriers),),
     "fleet": FLEET,
     "hostile": (hostile_report(INJECTION),),
@@ -63,8 +63,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """Start the browser once for the module."""
-    with opened(tmp_path_factory.mktemp("chromium")) as made:
-        made.ask("Browser.grantPermissions", permissions=PERMISSIONS)
+    with running_browser(tmp_path_factory.mktemp("chromium")) as made:
+        made.call("Browser.grantPermissions", permissions=PERMISSIONS)
         yield made
 
 
@@ -89,9 +89,9 @@ def page(name: str) -> str:
 @pytest.mark.parametrize("name", sample_of(PAGES, "complaints"))
 def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: str) -> None:
     """The console is empty, no policy is violated, and no resource but the file is requested."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page(name))
-    assert tab.complaints() == []
+    assert tab.errors() == []
     assert tab.requests() == [(tmp_path / "report.html").as_uri()]
     assert tab.value("document.compatMode") == "CSS1Compat"
 
@@ -103,7 +103,7 @@ def test_injected_markup_is_only_shown(
     tab: Tab, tmp_path: Path, hosts: tuple[Report | Audited, ...]
 ) -> None:
     """A name that holds a script, image or style is shown as text and adds no such element."""
-    tab.look()
+    tab.set_media()
     show(tab, tmp_path, *hosts)
     assert tab.value("document.querySelectorAll('img, iframe, object, link').length") == 0
     assert tab.value("document.querySelectorAll('script').length") == 1
@@ -114,13 +114,13 @@ def test_injected_markup_is_only_shown(
 
 def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Path) -> None:
     """If markup does slip in, its scripts, styles, images and frames are still blocked."""
-    broken = markup(night_report()).replace("<main", f"{INJECTION}<main", 1)
+    broken = markup(critical_report()).replace("<main", f"{INJECTION}<main", 1)
     path = tmp_path / "broken.html"
     path.write_text(broken, encoding="utf-8")
     tab.open(path)
     assert tab.value("document.title") == "ext4audit: db1"
     assert tab.value("getComputedStyle(document.querySelector('h1')).display") == "block"
-    complaints = " ".join(tab.complaints())
+    complaints = " ".join(tab.errors())
     assert all(f"'{kind}" in complaints for kind in ("script-src", "style-src", "img-src"))
     assert [url for url in tab.answers() if url.startswith("http")] == []
 
@@ -134,7 +134,7 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
 )
 def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, place: str) -> None:
     """Text that overflows its box is cut off at the edge."""
-    tab.look()
+    tab.set_media()
     show(tab, tmp_path, report(host(md127(place)), barriers))
     over = (
         "[...document.querySelectorAll('svg svg')].flatMap(box => [...box.querySelectorAll('text')]"
@@ -147,19 +147,19 @@ def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, p
 @pytest.mark.parametrize(("name", "width"), sample_of(product(PAGES, [1400, 900, 400]), "widths"))
 def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     """On a wide and on a phone-sized screen, wide content scrolls within its own box."""
-    tab.look(width=width)
+    tab.set_media(width=width)
     show_text(tab, tmp_path, page(name))
     for scheme in ("light", "dark"):
-        tab.look(width=width, scheme=scheme)
+        tab.set_media(width=width, scheme=scheme)
         assert tab.value("document.documentElement.scrollWidth") <= width, scheme
 
 
 @pytest.mark.parametrize("name", sample_of(PAGES, "painted"))
 def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
     """The whole page can be captured, including the part far below the window."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page(name))
-    picture = tab.picture()
+    picture = tab.screenshot()
     assert picture.startswith(b"\x89PNG")
     height = tab.value("document.documentElement.scrollHeight")
     assert struct.unpack(">II", picture[16:24]) == (1200, height)
@@ -178,7 +178,7 @@ def test_paper_is_light_whatever_the_screen_is(
     tab: Tab, tmp_path: Path, media: str, scheme: str, ground: str
 ) -> None:
     """The screen follows the reader's colour preference; print is always light."""
-    tab.look(media=media, scheme=scheme)
+    tab.set_media(media=media, scheme=scheme)
     show_text(tab, tmp_path, page("one"))
     colour = tab.value("getComputedStyle(document.body).backgroundColor")
     assert colour == ground
@@ -188,22 +188,22 @@ def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
     """Findings that are folded on the screen are open in print."""
     box = "document.querySelector('.finding .remedy').checkVisibility()"
     tall = "document.querySelector('.finding').getBoundingClientRect().height"
-    tab.look()
+    tab.set_media()
     show(tab, tmp_path, report(host(boot("renames")), renames))
     assert not tab.value(box)
     folded = tab.value(tall)
-    tab.look(media="print")
+    tab.set_media(media="print")
     assert tab.value(box)
     assert tab.value(tall) > folded + 50
-    assert tab.paper().startswith(b"%PDF-")
+    assert tab.pdf().startswith(b"%PDF-")
 
 
 def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) -> None:
     """The first Tab reaches the skip link to the findings; then every link and fold gets focus."""
     controls = "a, summary, input, select, button"
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("fleet"))
-    tab.press(*TAB)
+    tab.press_key(*TAB)
     assert tab.value("document.activeElement.className") == "skip"
     assert tab.value("document.activeElement.getBoundingClientRect().left") >= 0
     wanted = tab.value(
@@ -217,25 +217,25 @@ def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) ->
         assert tab.value("document.activeElement === document.body") or tab.value(style) == "solid"
         if tab.value("document.activeElement === document.body"):
             break
-        tab.press(*TAB)
+        tab.press_key(*TAB)
     assert reached == wanted
 
 
 def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
     """Enter follows the skip link and opens the focused fold."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("fleet"))
-    tab.press(*TAB)
-    tab.press(*ENTER, text="\r")
+    tab.press_key(*TAB)
+    tab.press_key(*ENTER, text="\r")
     assert tab.value("document.activeElement.id") == "findings"
     tab.value("document.querySelector('details.host > summary').focus()")
-    tab.press(*ENTER, text="\r")
+    tab.press_key(*ENTER, text="\r")
     assert tab.value("document.querySelector('details.host').open")
 
 
 def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
     """The target of a link is shown even if it is inside a closed fold."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("fleet"))
     assert not tab.value("document.querySelector('#host-web1').closest('details').open")
     tab.value("document.querySelector('.matrix a[href=\"#host-web1\"]').click()")
@@ -244,7 +244,7 @@ def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
 
 def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
     """A click selects a command from its first to its last character, and nothing else."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("one"))
     tab.value("document.querySelector('pre.command code').scrollIntoView({block: 'center'})")
     tab.click("pre.command code")
@@ -254,11 +254,11 @@ def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
 
 def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
     """Images, tables and regions have names in the accessibility tree."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("fleet"))
     tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
-    tab.ask("Accessibility.enable")
-    nodes = tab.ask("Accessibility.getFullAXTree")["nodes"]
+    tab.call("Accessibility.enable")
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
     asked = {"image", "img", "table", "region", "search", "link", "DisclosureTriangle"}
     asked |= {"button", "searchbox", "combobox"}
     found = [node for node in nodes if node.get("role", {}).get("value") in asked]
@@ -271,7 +271,7 @@ def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
 
 def test_the_heads_of_a_long_table_stay_in_sight(tab: Tab, tmp_path: Path) -> None:
     """The matrix of a fleet of hundreds scrolls in its box, with the rule names fixed on top."""
-    tab.look()
+    tab.set_media()
     hosts = [report(host(root(), name=f"web{n}"), barriers, old_kernel) for n in range(200)]
     show(tab, tmp_path, *hosts)
     tab.value("document.querySelector('.tall').scrollTo(0, 3000)")
@@ -341,7 +341,7 @@ def test_the_filter_leaves_the_hosts_that_match(
 ) -> None:
     """Severity, name and text filters combine, for the sections and the table alike."""
     hosts, columns, rules = kept
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, many_hosts())
     choose(tab, **values)
     assert tab.value(SHOWN) == tab.value(ROWS) == hosts
@@ -351,24 +351,24 @@ def test_the_filter_leaves_the_hosts_that_match(
         assert tab.value(CELLS) == len(columns.split())
     result = "document.querySelector('.filter .result').textContent"
     assert tab.value(result) == f"{len(hosts.split())} of 6 hosts shown"
-    assert tab.complaints() == []
+    assert tab.errors() == []
 
 
 def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
     """The cell with the reason spans all columns and is not treated as one of them."""
-    tab.look()
+    tab.set_media()
     show(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
     choose(tab, severity="0")
     choose(tab, severity="9")
     choose(tab, host="db7")
     assert tab.value(ROWS) == "db7.tgz"
     assert tab.value("document.querySelector('.matrix td.words').checkVisibility()")
-    assert tab.complaints() == []
+    assert tab.errors() == []
 
 
 def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
     """The button clears all controls."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, many_hosts())
     choose(tab, severity="0", host="db")
     assert tab.value(SHOWN) == "db1"
@@ -379,9 +379,9 @@ def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
 
 def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_path: Path) -> None:
     """No control without a function is shown, and the table states its size."""
-    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        tab.look(width=500)
+        tab.set_media(width=500)
         show_text(tab, tmp_path, many_hosts())
         assert tab.value(SHOWN) == EVERY_HOST
         controls = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
@@ -389,19 +389,19 @@ def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_
         text = tab.value("document.querySelector('.beyond').textContent")
         assert text.startswith("3 rules in columns, 6 hosts in rows.")
     finally:
-        tab.ask("Emulation.setScriptExecutionDisabled", value=False)
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
 @cache
 def every_fixture_host() -> str:
     """Return the page of all fixture hosts, which has more rules than a narrow screen can show."""
-    return markup(*map(report_of, STORIES))
+    return markup(*map(report_of, FIXTURE_HOSTS))
 
 
 @pytest.mark.parametrize("width", sample_of([500, 900, 1400], "hidden"))
 def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
     """A button at each edge counts the hidden columns and hosts, and scrolls to them."""
-    tab.look(width=width)
+    tab.set_media(width=width)
     show_text(tab, tmp_path, every_fixture_host())
     box = "document.querySelector('.tall')"
     buttons = (
@@ -428,7 +428,7 @@ def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, 
 
 def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
     """There is no button if nothing is hidden."""
-    tab.look(width=1400)
+    tab.set_media(width=1400)
     show_text(tab, tmp_path, many_hosts())
     shown = "[...document.querySelectorAll('.beyond button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False
@@ -437,7 +437,7 @@ def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
 @pytest.mark.parametrize("denied", [False, True])
 def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
     """The clipboard gets the command byte for byte, even if the page may not write to it."""
-    tab.look()
+    tab.set_media()
     show_text(tab, tmp_path, page("one"))
     if denied:
         tab.value("navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))")
@@ -452,7 +452,7 @@ def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) ->
 
 def test_controls_are_not_printed(tab: Tab, tmp_path: Path) -> None:
     """Print has no buttons, and the table is not cut off."""
-    tab.look(media="print")
+    tab.set_media(media="print")
     show_text(tab, tmp_path, every_fixture_host())
     shown = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False

@@ -7,30 +7,30 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from ext4audit.facts.mount import DeviceNumber, Layer, Provenance
-from support.browser.html_page import fold, read, with_class, words
+from support.browser.html_page import details_element, rendered, text_of, with_class
 from support.builders import disk, filesystem, host, known, layout, md_state, options, raid, unknown
-from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
+from support.formats.sample_reports import barriers, hotspot, incomplete_report, md127, report
 
 GAP = unknown("it")
 
 
 def test_hidden_options_are_marked_and_stand_first() -> None:
     """Options in force that the mount table hides are in the summary and in the table."""
-    page = read(report(host(md127()), barriers))
-    options = fold(page, "21 mount options in force HIDDEN nobarrier")
+    page = rendered(report(host(md127()), barriers))
+    options = details_element(page, "21 mount options in force HIDDEN nobarrier")
     assert options.get("open") is not None
-    row = words(next(options.iter("tbody"))[0])
+    row = text_of(next(options.iter("tbody"))[0])
     assert row.startswith("nobarriersuperblock default mount options")
     assert row.endswith("HIDDEN")
-    assert "Kernel defaults: bsddf" in words(options)
+    assert "Kernel defaults: bsddf" in text_of(options)
 
 
 def test_the_stack_is_a_picture_and_a_table() -> None:
     """The filesystem is at the top, and each device is below everything built on it."""
-    page = read(report(host(md127("/data")), barriers))
+    page = rendered(report(host(md127("/data")), barriers))
     picture = next(each for each in page.iter() if each.get("role") == "img")
     assert picture.get("aria-label") == "Device stack: raid0 of 2 disks, 512 KiB chunk"
-    boxes = [words(each) for each in picture.iter() if each.tag.endswith("}svg")][1:]
+    boxes = [text_of(each) for each in picture.iter() if each.tag.endswith("}svg")][1:]
     assert [box.partition(",")[0] for box in boxes] == [
         "/data",
         "/dev/md127",
@@ -38,8 +38,8 @@ def test_the_stack_is_a_picture_and_a_table() -> None:
         "/dev/vdc",
     ]
     assert "write back, rotational" in boxes[1]
-    table = fold(page, "Device stack: raid0 of 2 disks")
-    assert "/dev/vdbdisk100 GiBwrite backrotational" in words(table)
+    table = details_element(page, "Device stack: raid0 of 2 disks")
+    assert "/dev/vdbdisk100 GiBwrite backrotational" in text_of(table)
 
 
 def test_equal_disks_are_one_pile() -> None:
@@ -47,28 +47,28 @@ def test_equal_disks_are_one_pile() -> None:
     disks = [
         disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefghijklm")
     ]
-    page = read(report(host(filesystem(stack=known(raid(disks))))))
+    page = rendered(report(host(filesystem(stack=known(raid(disks))))))
     assert len(with_class(page, "pile")) == 1
-    assert "12 disks, sdb, sdc, sdd and 9 more" in words(page)
+    assert "12 disks, sdb, sdc, sdd and 9 more" in text_of(page)
 
 
 def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
     """A device whose members are unknown is drawn on a box labelled as unknown."""
-    gap = murky_report().host.gaps[0]
+    gap = incomplete_report().host.gaps[0]
     partition = disk("sda1", kind="partition", below=gap)
-    page = read(report(host(filesystem(stack=known(partition)))))
+    page = rendered(report(host(filesystem(stack=known(partition)))))
     assert len(with_class(page, "unknown")) == 1
-    assert "not known, the mount table of PID 1" in words(page)
+    assert "not known, the mount table of PID 1" in text_of(page)
 
 
 def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
     """The list of an uneven stripe is open; bars are relative to the busiest member."""
-    chart = fold(
-        read(report(host(md127()), hotspot)), "Metadata on 2 members: the busiest has 2.00"
+    chart = details_element(
+        rendered(report(host(md127()), hotspot)), "Metadata on 2 members: the busiest has 2.00"
     )
     assert chart.get("open") is not None
     rows = list(next(chart.iter("tbody")))
-    assert [words(row) for row in rows] == ["vdb20000200", "vdc0000"]
+    assert [text_of(row) for row in rows] == ["vdb20000200", "vdc0000"]
     bars = [each.get("width") for each in with_class(chart, "bitmaps") if each.get("x")]
     assert bars == ["100.00"]
 
@@ -76,17 +76,19 @@ def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
 def test_very_many_members_are_folded() -> None:
     """Of forty members the sixteen busiest get a bar; a sentence counts the others."""
     stripe = layout([n % 3 for n in range(40)])
-    chart = fold(read(report(host(filesystem(layout=known(stripe))))), "Metadata on 40 members")
+    chart = details_element(
+        rendered(report(host(filesystem(layout=known(stripe))))), "Metadata on 40 members"
+    )
     assert len(list(next(chart.iter("tbody")))) == 16
-    assert "and 24 more with 0 to 1 bitmaps each" in words(chart)
+    assert "and 24 more with 0 to 1 bitmaps each" in text_of(chart)
 
 
 def test_a_degraded_array_says_so() -> None:
     """The stack table shows how many members an array lacks."""
     array = raid([disk()], level="raid1")
     broken = replace(array, md_state=known(md_state("raid1", 2, 1, "idle")))
-    page = read(report(host(filesystem(stack=known(broken)))))
-    assert "degraded: 1 missing" in words(fold(page, "Device stack"))
+    page = rendered(report(host(filesystem(stack=known(broken)))))
+    assert "degraded: 1 missing" in text_of(details_element(page, "Device stack"))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_a_degraded_array_says_so() -> None:
 )
 def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected: str) -> None:
     """The state shows whether the filesystem is mounted and writable, or that this is unknown."""
-    page = read(report(host(filesystem(**changes))))
-    facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
+    page = rendered(report(host(filesystem(**changes))))
+    facts = {text_of(each[0]): text_of(each[1]) for each in pairs_of(page)}
     assert facts["State"] == expected
 
 
@@ -122,8 +124,8 @@ def test_the_size_is_reported_as_far_as_it_is_known(
     changes: dict[str, Any], expected: str | None
 ) -> None:
     """The usage needs a mounted filesystem; the size can also come from the superblock."""
-    page = read(report(host(filesystem(**changes))))
-    facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
+    page = rendered(report(host(filesystem(**changes))))
+    facts = {text_of(each[0]): text_of(each[1]) for each in pairs_of(page)}
     assert facts.get("Size") == expected
 
 
@@ -136,8 +138,8 @@ def pairs_of(page: Element) -> list[tuple[Element, Element]]:
 def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) -> None:
     """An incomplete option listing is marked as such, and the page says what would complete it."""
     chosen = options("nobarrier", complete=complete)
-    page = read(report(host(filesystem(options=known(chosen)))))
-    shown = words(fold(page, "21 mount options" if complete else "1 mount option"))
+    page = rendered(report(host(filesystem(options=known(chosen)))))
+    shown = text_of(details_element(page, "21 mount options" if complete else "1 mount option"))
     assert ("1 mount option known to be in force" in shown) != complete
     assert ("The source does not show every option." in shown) != complete
     assert ("UNKNOWN the effective options" in shown) != complete
@@ -151,8 +153,8 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
     )
     whole = options("barrier")
     won = whole._replace(options=tuple(o._replace(layers=layers) for o in whole.options))
-    page = read(report(host(filesystem(options=known(won)))))
-    shown = words(fold(page, "21 mount options"))
+    page = rendered(report(host(filesystem(options=known(won)))))
+    shown = text_of(details_element(page, "21 mount options"))
     assert "superblock default mount options: nobarrier (dumpe2fs)" in shown
     assert "mount: barrier (mountinfo)" in shown
 
@@ -160,6 +162,6 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
 def test_hidden_options_stand_before_those_that_show() -> None:
     """The table is sorted by how surprising an option is, not alphabetically."""
     chosen = options("nodelalloc", "nobarrier", hidden=["data=writeback"])
-    page = read(report(host(filesystem(options=known(chosen)))))
-    rows = next(fold(page, "21 mount options").iter("tbody"))
-    assert [words(row[0]) for row in rows] == ["data=writeback", "nodelalloc", "nobarrier"]
+    page = rendered(report(host(filesystem(options=known(chosen)))))
+    rows = next(details_element(page, "21 mount options").iter("tbody"))
+    assert [text_of(row[0]) for row in rows] == ["data=writeback", "nodelalloc", "nobarrier"]

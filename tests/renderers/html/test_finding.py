@@ -21,15 +21,15 @@ from ext4audit.finding import (
 from ext4audit.renderers import Page
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, host_rule, rule
-from support.browser.html_page import fold, only, read, with_class, words
+from support.browser.html_page import details_element, only, rendered, text_of, with_class
 from support.builders import filesystem, host, mount
 from support.formats.sample_reports import (
     QUOTED,
     boot,
+    critical_report,
     edits,
     hotspot,
     md127,
-    night_report,
     renames,
     report,
     root,
@@ -38,8 +38,8 @@ from support.formats.sample_reports import (
 
 def test_a_finding_shows_consequence_evidence_and_commands() -> None:
     """The worst finding is first, with its commands byte for byte, phase by phase."""
-    found = with_class(read(night_report()), "finding")
-    assert [words(each[0]) for each in found[:2]] == [
+    found = with_class(rendered(critical_report()), "finding")
+    assert [text_of(each[0]) for each in found[:2]] == [
         (
             r"CRITICAL DUR001 barrier-disabled /dev/md127 on /mnt/a\x1b[b Write barriers are off "
             "above disks with a volatile write cache: a power cut can corrupt the filesystem."
@@ -58,15 +58,15 @@ def test_a_finding_shows_consequence_evidence_and_commands() -> None:
         "grep -x barrier /proc/fs/ext4/md127/options",
         f'tune2fs -o nobarrier /dev/md127 &&\nmount -o remount,nobarrier "{QUOTED}"',
     ]
-    rows = [words(each) for each in only(list(found[0].iter("tbody")))]
+    rows = [text_of(each) for each in only(list(found[0].iter("tbody")))]
     assert rows[0] == "option in forcenobarrier/proc/fs/ext4/md127/options"
-    assert "Trade-off: Each fsync() waits for a cache flush." in words(found[0])
-    assert "Or needs an unmount Use drives with power-loss protection." in words(found[0])
+    assert "Trade-off: Each fsync() waits for a cache flush." in text_of(found[0])
+    assert "Or needs an unmount Use drives with power-loss protection." in text_of(found[0])
 
 
 def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
     """Removed and added lines have their own elements, each on a separate line."""
-    remedy = only(with_class(read(report(host(root()), edits)), "remedy"))
+    remedy = only(with_class(rendered(report(host(root()), edits)), "remedy"))
     diff = only(with_class(remedy, "diff"))
     assert [each.text for each in diff.iter("del")] == [
         "- /dev/sda        /data   ext4    defaults,nodelalloc 0 2"
@@ -83,18 +83,18 @@ def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
 
 def test_a_remedy_that_destroys_says_so_aloud() -> None:
     """A destructive remedy is labelled in capitals, in the colour of the worst severity."""
-    remedies = with_class(read(report(host(md127()), hotspot)), "remedy")
-    assert words(only(with_class(only(remedies), "critical"))) == (
+    remedies = with_class(rendered(report(host(md127()), hotspot)), "remedy")
+    assert text_of(only(with_class(only(remedies), "critical"))) == (
         "DESTROYS AND RECREATES THE FILESYSTEM"
     )
 
 
 def test_what_only_informs_is_folded() -> None:
     """A note shows its title and its message; the rest is folded."""
-    page = read(report(host(boot("renames")), renames))
+    page = rendered(report(host(boot("renames")), renames))
     note = only(with_class(page, "finding"))
     assert note.get("open") is None
-    assert words(note[0]).startswith("INFO PRF002 auto-da-alloc-stall (possible)")
+    assert text_of(note[0]).startswith("INFO PRF002 auto-da-alloc-stall (possible)")
 
 
 Remedies: TypeAlias = Callable[[Filesystem], tuple[Remedy, ...]]
@@ -154,22 +154,22 @@ def slow_disks(number: int, remedies: Remedies, *, summary: str = "slow") -> Rep
 
 def test_one_cause_on_several_filesystems_is_one_entry() -> None:
     """The entry names all filesystems; shared parts are printed once, others per filesystem."""
-    found = only(with_class(read(slow_disks(3, lambda fs: (SYSCTL, own(fs)))), "finding"))
-    assert words(found[0]) == (
+    found = only(with_class(rendered(slow_disks(3, lambda fs: (SYSCTL, own(fs)))), "finding"))
+    assert text_of(found[0]) == (
         "MEDIUM PRF009 slow /dev/sda on /mnt/d0, /dev/sdb on /mnt/d1, /dev/sdc on /mnt/d2 slow"
     )
-    commands = [words(each) for each in with_class(found, "command")]
+    commands = [text_of(each) for each in with_class(found, "command")]
     assert commands == [
         "sysctl -w vm.a=1",
         *(f"tune2fs /dev/sd{letter}" for letter in "abc"),
     ]
-    assert words(with_class(found, "remedy")[0]).startswith("Remedy for all online Lower it.")
+    assert text_of(with_class(found, "remedy")[0]).startswith("Remedy for all online Lower it.")
     members = only(with_class(found, "members"))
-    assert [words(each[0][0]) for each in members] == [
+    assert [text_of(each[0][0]) for each in members] == [
         f"/dev/sd{letter} on /mnt/d{n}: /dev/sd{letter} is slow." for n, letter in enumerate("abc")
     ]
-    assert "dirty_ratio" not in words(members)
-    assert words(found).count("dirty_ratio") == 1
+    assert "dirty_ratio" not in text_of(members)
+    assert text_of(found).count("dirty_ratio") == 1
 
 
 def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
@@ -183,33 +183,33 @@ def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
                 message, Severity.HIGH, Confidence.LIKELY, (), fact=point, summary="it changes"
             )
 
-    found = only(with_class(read(report(host(), names)), "finding"))
-    assert words(found[0]) == "HIGH CMP003 fstab-unstable-device (likely) /a, /b it changes"
+    found = only(with_class(rendered(report(host(), names)), "finding"))
+    assert text_of(found[0]) == "HIGH CMP003 fstab-unstable-device (likely) /a, /b it changes"
     members = only(with_class(found, "members"))
-    assert [words(each) for each in members] == [
+    assert [text_of(each) for each in members] == [
         f"{point}: {point} has a name that changes." for point in ("/a", "/b")
     ]
 
 
 def test_other_causes_are_entries_of_their_own() -> None:
     """Without a summary, findings are grouped by their message."""
-    page = read(slow_disks(3, lambda fs: (own(fs),), summary=""))
+    page = rendered(slow_disks(3, lambda fs: (own(fs),), summary=""))
     assert len(with_class(page, "finding")) == 3
 
 
 def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
     """A second entry links to the commands of the first."""
-    page = read(slow_disks(3, lambda _: (SYSCTL,), summary=""))
-    assert [words(each) for each in with_class(page, "command")] == ["sysctl -w vm.a=1"]
+    page = rendered(slow_disks(3, lambda _: (SYSCTL,), summary=""))
+    assert [text_of(each) for each in with_class(page, "command")] == ["sysctl -w vm.a=1"]
     second = with_class(page, "finding")[1]
-    assert "The commands are those of PRF009, /dev/sda on /mnt/d0." in words(second)
+    assert "The commands are those of PRF009, /dev/sda on /mnt/d0." in text_of(second)
 
 
 def test_many_filesystems_are_counted_in_the_title() -> None:
     """The title names three filesystems, the list all of them."""
-    page = read(slow_disks(5, lambda _: ()))
+    page = rendered(slow_disks(5, lambda _: ()))
     found = only(with_class(page, "finding"))
-    assert "/dev/sdc on /mnt/d2 and 2 more" in words(found[0])
+    assert "/dev/sdc on /mnt/d2 and 2 more" in text_of(found[0])
     assert len(only(with_class(found, "members"))) == 5
 
 
@@ -221,7 +221,7 @@ def test_what_is_below_the_threshold_is_one_line(
     threshold: Severity | None, *, opened: bool
 ) -> None:
     """The entry expands to the rest; if nothing fails the audit, the default threshold applies."""
-    page = read(slow_disks(3, lambda _: (SYSCTL,)), page=Page("1", "t", threshold=threshold))
+    page = rendered(slow_disks(3, lambda _: (SYSCTL,)), page=Page("1", "t", threshold=threshold))
     found = only(with_class(page, "finding"))
     assert (found.get("open") is not None) is opened
     assert bool(with_class(found, "short")) is not opened
@@ -229,22 +229,22 @@ def test_what_is_below_the_threshold_is_one_line(
 
 def test_evidence_that_is_detail_is_folded() -> None:
     """The details are in the entry, below the other evidence."""
-    page = read(slow_disks(3, lambda _: ()))
-    assert "ratio1.00computed" in words(fold(page, "1 more line of evidence"))
+    page = rendered(slow_disks(3, lambda _: ()))
+    assert "ratio1.00computed" in text_of(details_element(page, "1 more line of evidence"))
 
 
 def test_the_page_of_the_rule_is_folded_in() -> None:
     """The headings and paragraphs are those of the docstring, and code is marked up as code."""
-    why = fold(read(slow_disks(3, lambda _: ())), "Why it matters")
+    why = details_element(rendered(slow_disks(3, lambda _: ())), "Why it matters")
     assert why.get("open") is None
-    assert [words(each) for each in why.iter("dt")] == ["What it checks", "When to ignore"]
-    assert [words(each) for each in why.iter("dd")] == ["Whether noatime is set.", "Never."]
+    assert [text_of(each) for each in why.iter("dt")] == ["What it checks", "When to ignore"]
+    assert [text_of(each) for each in why.iter("dd")] == ["Whether noatime is set.", "Never."]
     assert [each.text for each in why.iter("code")] == ["noatime"]
 
 
 def test_the_page_of_a_rule_stands_once() -> None:
     """Only the first entry of a rule has the rule's page."""
-    found = with_class(read(slow_disks(3, lambda _: (), summary="")), "finding")
+    found = with_class(rendered(slow_disks(3, lambda _: (), summary="")), "finding")
     assert [len(with_class(each, "why")) for each in found] == [1, 0, 0]
 
 
@@ -254,6 +254,6 @@ def test_several_findings_on_one_filesystem_are_listed_by_their_messages() -> No
     (verdict,) = of.verdicts
     first = verdict.findings[0]
     both = (first, first._replace(message="It is very slow.", fact="again"))
-    page = read(of._replace(verdicts=(verdict._replace(findings=both),)))
+    page = rendered(of._replace(verdicts=(verdict._replace(findings=both),)))
     members = only(with_class(page, "members"))
-    assert [words(each) for each in members] == ["/dev/sda is slow.", "It is very slow."]
+    assert [text_of(each) for each in members] == ["/dev/sda is slow.", "It is very slow."]

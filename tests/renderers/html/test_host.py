@@ -7,14 +7,22 @@ from ext4audit.evidence import UNDATED
 from ext4audit.finding import Severity
 from ext4audit.renderers import Page
 from ext4audit.report import FixedFinding, Report, ReportSource
-from support.browser.html_page import fold, known_before, only, read, suppressed, with_class, words
+from support.browser.html_page import (
+    details_element,
+    only,
+    rendered,
+    text_of,
+    with_class,
+    with_known_findings,
+    with_suppressed_rule,
+)
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
+    critical_report,
     hotspot,
+    incomplete_report,
     md127,
-    murky_report,
-    night_report,
     old_kernel,
     report,
     root,
@@ -24,13 +32,18 @@ from support.formats.sample_reports import (
 @pytest.mark.parametrize(
     ("of", "threshold", "lenient", "expected"),
     [
-        (night_report(), Severity.MEDIUM, False, "Failed: 2 findings at medium or worse."),
-        (night_report(), None, False, "Complete. No severity fails this audit."),
+        (critical_report(), Severity.MEDIUM, False, "Failed: 2 findings at medium or worse."),
+        (critical_report(), None, False, "Complete. No severity fails this audit."),
         (report(host(root()), barriers), Severity.LOW, False, "Passed: complete"),
         (report(host(), old_kernel), Severity.MEDIUM, False, "Passed: complete"),
-        (murky_report(), Severity.MEDIUM, False, "Incomplete: no findings at medium or worse"),
-        (murky_report(), Severity.MEDIUM, True, "Incomplete: no findings at medium or worse"),
-        (suppressed(report(host(md127()), hotspot), "LAY001"), Severity.MEDIUM, False, "Passed"),
+        (incomplete_report(), Severity.MEDIUM, False, "Incomplete: no findings at medium or worse"),
+        (incomplete_report(), Severity.MEDIUM, True, "Incomplete: no findings at medium or worse"),
+        (
+            with_suppressed_rule(report(host(md127()), hotspot), "LAY001"),
+            Severity.MEDIUM,
+            False,
+            "Passed",
+        ),
     ],
 )
 def test_the_banner_says_what_the_exit_code_says(
@@ -38,7 +51,7 @@ def test_the_banner_says_what_the_exit_code_says(
 ) -> None:
     """The banner reads failed, incomplete or passed; an incomplete audit never reads as passed."""
     page = Page("1", "t", threshold=threshold, allow_incomplete=lenient)
-    assert words(only(with_class(read(of, page=page), "banner"))).startswith(expected)
+    assert text_of(only(with_class(rendered(of, page=page), "banner"))).startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +60,7 @@ def test_the_banner_says_what_the_exit_code_says(
 )
 def test_the_time_of_an_undated_archive_is_not_1970(taken_at: str, shown: str) -> None:
     """An archive without a date is shown as undated."""
-    page = words(read(report(host(taken_at=taken_at))))
+    page = text_of(rendered(report(host(taken_at=taken_at))))
     assert f"), {shown}" in page
     assert "1970" not in page
 
@@ -55,13 +68,17 @@ def test_the_time_of_an_undated_archive_is_not_1970(taken_at: str, shown: str) -
 def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     """Known findings are folded and marked; fixed findings are listed."""
     gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
-    known_ = known_before(night_report())._replace(fixed=(gone,), notices=("CAP001 is unused",))
-    page = read(known_)
-    assert "In the baseline." in words(fold(page, "2 findings suppressed or in the baseline"))
-    fixed = fold(page, "1 finding of the baseline fixed")
-    assert "DUR002 on /data: Barriers were hidden." in words(fixed)
-    assert "CAP001 is unused." in words(fold(page, "Notices on the policy file"))
-    assert words(only(with_class(page, "banner"))).startswith("Passed")
+    known_ = with_known_findings(critical_report())._replace(
+        fixed=(gone,), notices=("CAP001 is unused",)
+    )
+    page = rendered(known_)
+    assert "In the baseline." in text_of(
+        details_element(page, "2 findings suppressed or in the baseline")
+    )
+    fixed = details_element(page, "1 finding of the baseline fixed")
+    assert "DUR002 on /data: Barriers were hidden." in text_of(fixed)
+    assert "CAP001 is unused." in text_of(details_element(page, "Notices on the policy file"))
+    assert text_of(only(with_class(page, "banner"))).startswith("Passed")
 
 
 @pytest.mark.parametrize(
@@ -69,23 +86,25 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     [
         (report(host()), "There is no ext4 filesystem on this host: nothing to audit."),
         (
-            report(host(gaps=murky_report().host.gaps)),
+            report(host(gaps=incomplete_report().host.gaps)),
             "No ext4 filesystem could be seen on this host.",
         ),
     ],
 )
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
     """If the host has a gap, the report does not claim that there is no filesystem."""
-    assert expected in words(read(of))
+    assert expected in text_of(rendered(of))
 
 
 def test_an_image_is_not_called_a_host() -> None:
     """A filesystem in an image file is titled with the file's name instead of a host name."""
-    page = read(audit(ReportSource("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
-    assert words(next(page.iter("dt"))) == "Image"
+    page = rendered(
+        audit(ReportSource("image", "disk.img"), host(root(), name="disk.img"), [barriers])
+    )
+    assert text_of(next(page.iter("dt"))) == "Image"
 
 
 def test_a_plan_is_not_called_a_host() -> None:
     """Readers must not look for a filesystem that does not exist yet."""
-    page = read(audit(ReportSource("plan", "/dev/md0 on /data"), host(root()), [barriers]))
-    assert "/dev/md0 on /data: does not exist yet, audited as planned" in words(page)
+    page = rendered(audit(ReportSource("plan", "/dev/md0 on /data"), host(root()), [barriers]))
+    assert "/dev/md0 on /data: does not exist yet, audited as planned" in text_of(page)

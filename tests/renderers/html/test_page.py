@@ -20,10 +20,10 @@ from support.browser.html_page import (
     attributes,
     markup,
     parsed,
-    read,
-    tags,
+    rendered,
+    tag_names,
+    text_of,
     with_class,
-    words,
 )
 from support.builders import host
 from support.examples import examples
@@ -31,14 +31,14 @@ from support.formats.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
     barriers,
+    critical_report,
     edits,
     hostile_report,
-    murky_report,
-    night_report,
+    incomplete_report,
     report,
     root,
 )
-from support.hosts.any_host import HOSTS
+from support.hosts.strategies import HOSTS
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 INJECTIONS = {
@@ -64,15 +64,15 @@ ATTRIBUTES = frozenset(
 )
 Hosts: TypeAlias = tuple[Report | Audited, ...]
 SAMPLES: dict[str, Hosts] = {
-    "night": (night_report(),),
-    "murky": (murky_report(),),
+    "night": (critical_report(),),
+    "murky": (incomplete_report(),),
     "no filesystem": (report(host()),),
     "edits": (report(host(root()), edits),),
     "unread": (UNREAD,),
     "fleet": (
-        night_report(),
+        critical_report(),
         UNREAD,
-        Audited("x", murky_report(), key="db2"),
+        Audited("x", incomplete_report(), key="db2"),
         report(host(root(), name="web 1"), barriers),
     ),
     "nothing": (),
@@ -82,15 +82,15 @@ SAMPLES: dict[str, Hosts] = {
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
     """A strict parser reads every page; only elements and attributes of the report occur."""
-    page = read(*hosts)
-    assert set(tags(page)) <= TAGS
+    page = rendered(*hosts)
+    assert set(tag_names(page)) <= TAGS
     assert {name for name, _ in attributes(page)} <= ATTRIBUTES
 
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
     """All links point to an anchor in the page, and no id occurs twice."""
-    page = read(*hosts)
+    page = rendered(*hosts)
     names = [value for name, value in attributes(page) if name == "id"]
     assert len(names) == len(set(names))
     links = [value for name, value in attributes(page) if name == "href"]
@@ -103,10 +103,10 @@ def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
     """Markup and terminal escapes in a name are plain text everywhere in the report."""
     hosts: list[Report | Audited] = [hostile_report(name)]
     if fleet:
-        hosts += [Audited(name, None, name), night_report()]
+        hosts += [Audited(name, None, name), critical_report()]
     text = markup(*hosts)
     page = parsed(text)
-    assert set(tags(page)) <= TAGS
+    assert set(tag_names(page)) <= TAGS
     assert {attribute for attribute, _ in attributes(page)} <= ATTRIBUTES
     assert all(char == "\n" or char.isprintable() for char in text)
     shown = [element for element in page.iter() if element.text == visible(name)]
@@ -116,7 +116,7 @@ def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_the_policy_allows_the_one_style_and_the_one_script(hosts: Hosts) -> None:
     """The policy precedes both, lists their hashes, and blocks everything else by default."""
-    page = read(*hosts)
+    page = rendered(*hosts)
     head = list(page[0])
     (policy,) = [each for each in head if each.get("http-equiv")]
     (style,) = page.iter("style")
@@ -141,15 +141,15 @@ def digest(element: Element) -> str:
 def test_the_headings_go_down_by_single_steps() -> None:
     """No heading level is skipped, so that the headings form an outline."""
     for hosts in SAMPLES.values():
-        levels = [int(tag[1]) for tag in tags(read(*hosts)) if re.fullmatch("h[1-6]", tag)]
+        levels = [int(tag[1]) for tag in tag_names(rendered(*hosts)) if re.fullmatch("h[1-6]", tag)]
         assert levels[0] == 1
         assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_the_same_audit_gives_the_same_page() -> None:
     """The page depends only on its input, not on when or where it is rendered."""
-    assert markup(night_report()) == markup(night_report())
-    assert f"Made by ext4audit {PAGE.tool_version} at {PAGE.taken_at}." in markup(night_report())
+    assert markup(critical_report()) == markup(critical_report())
+    assert f"Made by ext4audit {PAGE.tool_version} at {PAGE.taken_at}." in markup(critical_report())
 
 
 @given(HOSTS, HOSTS)
@@ -158,9 +158,9 @@ def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> 
     """The document is strictly valid and has every finding and every unknown."""
     reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]
     for hosts in (reports[:1], reports):
-        page = read(*hosts)
-        assert set(tags(page)) <= TAGS
-        shown = words(page)
+        page = rendered(*hosts)
+        assert set(tag_names(page)) <= TAGS
+        shown = text_of(page)
         for each in hosts:
             expected = [finding.message for finding in each.findings]
             expected += [unknown.what for verdict in each.verdicts for unknown in verdict.unknowns]

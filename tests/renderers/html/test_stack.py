@@ -8,7 +8,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.html.stack import TOP, rows_of
 from support.builders import disk, known, queue, raid, unknown
 from support.examples import examples
-from support.hosts.any_host import STACKS
+from support.hosts.strategies import STACKS
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:

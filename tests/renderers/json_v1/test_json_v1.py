@@ -33,13 +33,13 @@ from support.formats.sample_reports import (
     barriers,
     boot,
     changed,
+    critical_report,
     edits,
     hostile_report,
     hotspot,
+    incomplete_report,
     inodes,
     md127,
-    murky_report,
-    night_report,
     old_kernel,
     report,
     root,
@@ -68,7 +68,7 @@ def without_originals(value: Any) -> Any:
 
 def test_the_envelope_says_who_what_where_and_how_much() -> None:
     """The top-level members follow the contract's order, with later additions last."""
-    whole = document(night_report())
+    whole = document(critical_report())
     assert list(whole) == [
         "schema_version",
         "tool",
@@ -273,7 +273,7 @@ def test_a_verdict_on_the_host_names_no_filesystem() -> None:
 
 def test_an_incomplete_audit_says_so() -> None:
     """Undetermined verdicts, errors and gaps are counted and shown."""
-    whole = document(murky_report())
+    whole = document(incomplete_report())
     assert whole["complete"] is False
     assert (whole["summary"]["undetermined"], whole["summary"]["error"]) == (2, 2)
     assert whole["gaps"] == [

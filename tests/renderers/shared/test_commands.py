@@ -29,7 +29,7 @@ from ext4audit.renderers.shared.commands import (
     phases,
 )
 from support.examples import sample_of
-from support.hosts.stories import report_of, some_stories
+from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 
 SHELLS = [
     shell
@@ -148,10 +148,10 @@ def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Pat
     assert rollback.commands == ("type tune2fs &&", "umount /x")
 
 
-@some_stories(__name__)
-def test_every_printed_chain_is_a_program(story: str) -> None:
+@some_fixture_hosts(__name__)
+def test_every_printed_chain_is_a_program(fixture: str) -> None:
     """A shell parses each phase of each remedy of a fixture host without running it."""
-    remedies = [remedy for finding in report_of(story).findings for remedy in finding.remedies]
+    remedies = [remedy for finding in report_of(fixture).findings for remedy in finding.remedies]
     texts = {"\n".join(part.commands) for remedy in remedies for part in phases(remedy)}
     for shell in (("dash",), ("busybox", "sh")):
         if shutil.which(shell[0]) is not None:

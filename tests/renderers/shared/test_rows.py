@@ -30,16 +30,16 @@ from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.shared import cite_fstab, cite_fstab_options
 from support.builders import UNREAD, filesystem, fstab_entry, host, known, mount
 from support.formats.sample_reports import (
+    CRITICAL,
     FLEET,
     HOSTILE_NAMES,
-    MURKY,
-    NIGHT,
-    PROCESSED,
+    INCOMPLETE,
+    PROCESSED_REPORT,
     barriers,
     boot,
+    critical_report,
+    incomplete_report,
     md127,
-    murky_report,
-    night_report,
     old_kernel,
     report,
 )
@@ -47,18 +47,18 @@ from support.formats.sample_reports import (
 
 def test_findings_are_sorted_from_worst_to_mildest() -> None:
     """Each row has the host, the rule, the subject and the state."""
-    assert NIGHT.report is not None
-    assert PROCESSED.report is not None
-    assert [r.rule.code for r in rows("db1", NIGHT.report)] == ["DUR001", "LAY001"]
-    found = {row.rule.code: row.state for row in rows("db9", PROCESSED.report)}
+    assert CRITICAL.report is not None
+    assert PROCESSED_REPORT.report is not None
+    assert [r.rule.code for r in rows("db1", CRITICAL.report)] == ["DUR001", "LAY001"]
+    found = {row.rule.code: row.state for row in rows("db9", PROCESSED_REPORT.report)}
     expected = {"DUR001": "suppressed", "LAY001": "known", "KRN003": "active", "PRF002": "active"}
     assert found == expected
 
 
 def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
     """Severity comes first: a repeat of a worse rule precedes a milder rule."""
-    assert NIGHT.report is not None
-    worst, milder = rows("db1", NIGHT.report)
+    assert CRITICAL.report is not None
+    worst, milder = rows("db1", CRITICAL.report)
     severity = worst.finding.severity
     other = milder._replace(finding=milder.finding._replace(severity=severity))
     found = by_urgency([milder, *[worst] * 3, other])
@@ -68,8 +68,8 @@ def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
 
 def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
     """A cause with few rows is not grouped; causes of different hosts are different."""
-    assert NIGHT.report is not None
-    worst, milder = rows("db1", NIGHT.report)
+    assert CRITICAL.report is not None
+    worst, milder = rows("db1", CRITICAL.report)
     elsewhere = worst._replace(host="db2")
     found = [worst, milder, worst, elsewhere, worst]
     assert by_cause(found, 2) == [(worst, worst, worst), (milder,), (elsewhere,)]
@@ -80,8 +80,8 @@ def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
 
 def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
     """The reason of a suppression takes precedence over the baseline."""
-    assert PROCESSED.report is not None
-    (row,) = [r for r in rows("db9", PROCESSED.report) if r.rule.code == "DUR001"]
+    assert PROCESSED_REPORT.report is not None
+    (row,) = [r for r in rows("db9", PROCESSED_REPORT.report) if r.rule.code == "DUR001"]
     assert row._replace(finding=row.finding._replace(known=True)).state == "suppressed"
 
 
@@ -112,7 +112,9 @@ def test_a_subject_is_named_by_device_and_mount_point() -> None:
 
 def test_gaps_have_what_is_unknown_and_a_hint() -> None:
     """Gaps of the host are first; for a rule that raised, the last traceback line is shown."""
-    found = [(g.rule.code if g.rule else "", g.text, g.hint) for g in gaps("m", murky_report())]
+    found = [
+        (g.rule.code if g.rule else "", g.text, g.hint) for g in gaps("m", incomplete_report())
+    ]
     assert found[:3] == [
         ("", "the mount table of PID 1 (timed out: after 10 s)", ""),
         ("CAP001", "something (permission denied)", "run as root"),
@@ -134,9 +136,9 @@ def test_only_an_incomplete_report_has_gaps() -> None:
     for host_ in FLEET:
         if host_.report is not None:
             assert bool(gaps("x", host_.report)) is not host_.report.complete
-    assert MURKY.report is not None
-    assert not MURKY.report.complete
-    assert not gaps("db1", night_report())
+    assert INCOMPLETE.report is not None
+    assert not INCOMPLETE.report.complete
+    assert not gaps("db1", critical_report())
 
 
 LINE_7 = fstab_entry().line._replace(line_number=7)

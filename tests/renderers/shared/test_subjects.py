@@ -9,7 +9,7 @@ import pytest
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.renderers.shared.subjects import causes, causes_set_aside
 from ext4audit.report import Report
-from support.formats.sample_reports import night_report
+from support.formats.sample_reports import critical_report
 
 WHY = Suppression("Replaced in spring")
 SLOW = Finding("sda is slow.", Severity.LOW, Confidence.LIKELY, (), summary="slow")
@@ -17,7 +17,7 @@ SLOW = Finding("sda is slow.", Severity.LOW, Confidence.LIKELY, (), summary="slo
 
 def with_findings(*found: Finding) -> Report:
     """Return a report with two verdicts of one rule, on a filesystem and on the host."""
-    report = night_report()
+    report = critical_report()
     first = report.verdicts[0]
     half = len(found) // 2
     verdicts = (

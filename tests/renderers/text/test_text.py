@@ -22,11 +22,11 @@ from support.formats.sample_reports import (
     as_text,
     barriers,
     boot,
+    critical_report,
     hostile_report,
+    incomplete_report,
     inodes,
     md127,
-    murky_report,
-    night_report,
     old_kernel,
     renames,
     report,
@@ -36,7 +36,7 @@ from support.formats.sample_reports import (
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-NIGHT = r"""
+CRITICAL_TEXT = r"""
 db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 
 CRITICAL  DUR001 barrier-disabled · /mnt/a\x1b[b, /srv (/dev/md127)
@@ -63,7 +63,7 @@ As a script: ext4audit fix /srv
 """[1:]  # noqa: E501 - the lines of the output
 
 
-NIGHT_VERBOSE_ASCII = r"""
+CRITICAL_VERBOSE_ASCII_TEXT = r"""
 db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 
 X /dev/md127 on /mnt/a\x1b[b, /srv: ext4, raid0 of 2 disks, 512 KiB chunk
@@ -118,7 +118,7 @@ As a script: ext4audit fix /srv
 """[1:]  # noqa: E501 - the lines of the output
 
 
-NIGHT_NARROW = r"""
+CRITICAL_NARROW_TEXT = r"""
 db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 
 CRITICAL  DUR001 barrier-disabled · /data, /srv (/dev/md127)
@@ -138,7 +138,7 @@ CRITICAL  DUR001 barrier-disabled · /data, /srv (/dev/md127)
 """[1:]
 
 
-MURKY = """\
+INCOMPLETE_TEXT = """\
 db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 Not determined:
   ? the mount table of PID 1 (timed out: after 10 s): part of the host was not audited
@@ -148,7 +148,7 @@ Not determined:
 """  # noqa: E501 - the lines of the output
 
 
-NOTES = """\
+NOTES_TEXT = """\
 db1: Debian GNU/Linux 12, Linux 6.1.0-18-amd64
 LOW   KRN003 fast-commit-corruption  the host  This kernel can lose files.
 INFO  PRF002 auto-da-alloc-stall     /boot     Replacing a file waits for its data. (possible)
@@ -169,11 +169,15 @@ def notes_report() -> Report:
 @pytest.mark.parametrize(
     ("of", "verbosity", "width", "ascii_only", "expected"),
     [
-        pytest.param(night_report(), 0, None, False, NIGHT, id="night"),
-        pytest.param(night_report(), 1, None, True, NIGHT_VERBOSE_ASCII, id="verbose, ASCII"),
-        pytest.param(narrow_report(), 0, 60, False, NIGHT_NARROW, id="terminal of 60 columns"),
-        pytest.param(murky_report(), 0, None, False, MURKY, id="not determined"),
-        pytest.param(notes_report(), 0, None, False, NOTES, id="only notes"),
+        pytest.param(critical_report(), 0, None, False, CRITICAL_TEXT, id="night"),
+        pytest.param(
+            critical_report(), 1, None, True, CRITICAL_VERBOSE_ASCII_TEXT, id="verbose, ASCII"
+        ),
+        pytest.param(
+            narrow_report(), 0, 60, False, CRITICAL_NARROW_TEXT, id="terminal of 60 columns"
+        ),
+        pytest.param(incomplete_report(), 0, None, False, INCOMPLETE_TEXT, id="not determined"),
+        pytest.param(notes_report(), 0, None, False, NOTES_TEXT, id="only notes"),
     ],
 )
 def test_the_whole_output(
@@ -185,7 +189,7 @@ def test_the_whole_output(
 
 def test_quiet_is_the_summary_alone() -> None:
     """With -q only the last line remains."""
-    assert as_text(night_report(), verbosity=-1) == f"db1: {NIGHT.splitlines()[-1]}\n"
+    assert as_text(critical_report(), verbosity=-1) == f"db1: {CRITICAL_TEXT.splitlines()[-1]}\n"
 
 
 def test_a_host_without_ext4_is_reported_so() -> None:
@@ -211,7 +215,7 @@ def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
 @pytest.mark.parametrize("color", [False, True])
 def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
     """A command line is byte-identical and equally indented at any width."""
-    shown = as_text(night_report(), verbosity=1, width=width, color=color)
+    shown = as_text(critical_report(), verbosity=1, width=width, color=color)
     lines = SGR.sub("", shown).split("\n")
     for command in (
         f'mount -o remount,barrier "{QUOTED}"',
@@ -227,7 +231,7 @@ def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> 
 @pytest.mark.parametrize("color", [False, True])
 def test_the_commands_of_the_default_stand_alone_too(width: int | None, color: bool) -> None:
     """Each command that changes something has its own line; checks and rollback need -v."""
-    shown = SGR.sub("", as_text(night_report(), width=width, color=color))
+    shown = SGR.sub("", as_text(critical_report(), width=width, color=color))
     assert f'    mount -o remount,barrier "{QUOTED}"' in shown.split("\n")
     assert "    tune2fs -o ^nobarrier /dev/md127" in shown.split("\n")
     assert "    mkfs.ext4 -g 32744 /dev/md127" in shown.split("\n")
@@ -309,7 +313,7 @@ def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> N
         "COLUMNS": "9",
     }.items():
         monkeypatch.setenv(name, value)
-    plain, colored = as_text(night_report()), as_text(night_report(), color=True)
+    plain, colored = as_text(critical_report()), as_text(critical_report(), color=True)
     assert "\x1b" not in plain
     assert "\x1b[1;31mCRITICAL\x1b[0m" in colored
     assert SGR.sub("", colored) == plain
@@ -318,7 +322,7 @@ def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("width", [None, 40, 80])
 def test_no_line_ends_in_blanks(width: int | None) -> None:
     """Neither padding nor wrapping leaves trailing blanks."""
-    for line in as_text(night_report(), width=width, verbosity=1).split("\n"):
+    for line in as_text(critical_report(), width=width, verbosity=1).split("\n"):
         assert line == line.rstrip()
 
 

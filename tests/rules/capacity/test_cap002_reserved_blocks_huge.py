@@ -23,7 +23,7 @@ from support.builders import (
     usage,
 )
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 BLOCK = 4096
 UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
@@ -170,7 +170,7 @@ def test_cap002_has_no_commands_without_a_rollback() -> None:
 LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 
 
-def fill(stage: Stage) -> None:
+def fill(stage: LoopMount) -> None:
     """Leave users less than 10 % of the space; unwritten extents take no space in the image."""
     run("fallocate", "-l", "95G", str(stage.mount_point / "ballast"))
 

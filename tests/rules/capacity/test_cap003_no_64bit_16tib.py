@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap003_no_64bit_16tib import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 TIB = 1024 * GIB
 SECTOR_TIB = 2**-31
@@ -159,7 +159,7 @@ def test_cap003_does_not_convert_a_filesystem_without_extents() -> None:
 WITHOUT_64BIT = ("-O", "^64bit")
 
 
-def enlarge(stage: Stage) -> None:
+def enlarge(stage: LoopMount) -> None:
     """Make the device larger than half of the limit of 32-bit block numbers."""
     run("truncate", "-s", "9T", stage.image)
     run("losetup", "--set-capacity", stage.device)

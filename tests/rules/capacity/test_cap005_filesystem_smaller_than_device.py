@@ -25,7 +25,7 @@ from support.builders import (
     usage,
 )
 from support.filesystems.scratch import may_resize, run
-from support.remedies.case import RemedyCase, Stage, on_kernel
+from support.remedies.case import LoopMount, RemedyCase, on_kernel
 
 BLOCK = 4096
 RESERVED: dict[str, Any] = {"reserved_gdt_blocks": 1024, "descriptor_bytes": 64}
@@ -218,7 +218,7 @@ REMEDIES_NOT_RUN = (
 )
 
 
-def enlarge(stage: Stage) -> None:
+def enlarge(stage: LoopMount) -> None:
     """Make the device larger than the filesystem."""
     run("truncate", "-s", "4G", stage.image)
     run("losetup", "--set-capacity", stage.device)

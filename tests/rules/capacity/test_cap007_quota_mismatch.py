@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap007_quota_mismatch import check
 from support.builders import filesystem, fstab_entry, host, known, mount, superblock, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 FEATURE = known(superblock(features=frozenset({"has_journal", "quota"})), "dumpe2fs")
 
@@ -108,7 +108,7 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
     remedy = next(remedy for remedy in finding.remedies if remedy.steps)
     words = ",".join(("noatime", *JOURNALED))
-    there, *_checks, back = plain(remedy.lines)
+    there, *_checks, back = step_lines(remedy.lines)
     assert there == f"persistent: fstab 7: {words} -> noatime"
     place = r" \/data ext4"
     assert back == f"rollback: sed -i '7s/{place} noatime /{place} {words} /' /etc/fstab"

@@ -16,18 +16,22 @@ from ext4audit.finding import Confidence, Severity
 from ext4audit.remedies.superblock_fields import only_carrier
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp003_fstab_unstable_device import check
-from support.builders import UUID, filesystem, fstab_entry, host, known, listed, unknown
+from support.builders import UUID, filesystem, fstab_entry, host, known, lsblk_row, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
-SDA, SDB = listed(), listed("sdb", DeviceNumber(8, 16), uuid="11111111-2222-3333-4444-555555555555")
+SDA, SDB = (
+    lsblk_row(),
+    lsblk_row("sdb", DeviceNumber(8, 16), uuid="11111111-2222-3333-4444-555555555555"),
+)
 NVME = tuple(
-    listed(name, DeviceNumber(259, i), uuid=None)
+    lsblk_row(name, DeviceNumber(259, i), uuid=None)
     for i, name in enumerate(["nvme0n1", "nvme0n1p1", "nvme1n1"])
 )
 
 ZVOLS = tuple(
-    listed(name, DeviceNumber(230, i), uuid=None) for i, name in enumerate(["zd0", "zd0p1", "zd16"])
+    lsblk_row(name, DeviceNumber(230, i), uuid=None)
+    for i, name in enumerate(["zd0", "zd0p1", "zd16"])
 )
 
 
@@ -139,7 +143,7 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
     """The edit requires that the UUID refers to the device of the line."""
     (finding,) = verdict(naming("/dev/sda1")).findings
     (remedy,) = finding.remedies
-    assert plain(remedy.lines) == [
+    assert step_lines(remedy.lines) == [
         f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}",
         (
             "verify: sed -n 7p /etc/fstab | "
@@ -153,7 +157,7 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
 @pytest.mark.parametrize(
     "on",
     [
-        naming("/dev/sda1", devices=known((SDA, listed("sdb", DeviceNumber(8, 16))))),
+        naming("/dev/sda1", devices=known((SDA, lsblk_row("sdb", DeviceNumber(8, 16))))),
         naming("/dev/sda1", devices=unknown("lsblk")),
         naming(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
@@ -171,11 +175,11 @@ def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None
 @pytest.mark.parametrize("unread", [OUT_OF_SCOPE, unknown("filesystems that are not mounted")])
 def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> None:
     """Without udev, lsblk shows nothing about devices whose superblocks were not read."""
-    untold = known((listed(uuid=None)._replace(fstype=None),))
+    untold = known((lsblk_row(uuid=None)._replace(fstype=None),))
     (finding,) = verdict(naming("/dev/sda1", devices=untold, unmounted=unread)).findings
     check, edit, *_ = finding.remedies[0].steps
     assert check == only_carrier(UUID)
-    assert plain([edit]) == [f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}"]
+    assert step_lines([edit]) == [f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}"]
     (finding,) = verdict(naming("/dev/sda1", unmounted=unread)).findings
     assert check not in finding.remedies[0].steps
 
@@ -202,7 +206,7 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
     """No superblock was read there, but lsblk has the UUID."""
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
     (finding,) = verdict(naming("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
-    assert plain(finding.remedies[0].steps)[0] == (
+    assert step_lines(finding.remedies[0].steps)[0] == (
         "persistent: fstab 7: /dev/sdb -> UUID=11111111-2222-3333-4444-555555555555"
     )
 
@@ -216,14 +220,16 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
 )
 def test_cmp003_reads_uuids_of_idle_filesystems_without_udev(copied: str, edit: str | None) -> None:
     """No row of lsblk has a UUID then, neither for the entry's device nor for a copy."""
-    bare = known((listed(uuid=None), listed("sdb", DeviceNumber(8, 16), uuid=None)))
+    bare = known((lsblk_row(uuid=None), lsblk_row("sdb", DeviceNumber(8, 16), uuid=None)))
     unmounted = filesystem(
         number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=()
     )
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
     on = naming("", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,)))
     (finding,) = verdict(on).findings
-    edits = [each for each in plain(finding.remedies[0].steps) if each.startswith("persistent")]
+    edits = [
+        each for each in step_lines(finding.remedies[0].steps) if each.startswith("persistent")
+    ]
     assert edits == ([f"persistent: fstab 7: /dev/sdb -> UUID={edit}"] if edit else [])
 
 

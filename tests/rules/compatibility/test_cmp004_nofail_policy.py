@@ -15,7 +15,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp004_nofail_policy import NO_SYSTEMD, NOT_VIRTUAL, check
 from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 NUMBER = DeviceNumber(8, 17)
 ROOT = filesystem(mounts=(mount("/"),))
@@ -113,7 +113,7 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     (finding,) = verdict(machine(entry(*options))).findings
     assert finding.fact == "/data"
     (remedy,) = finding.remedies
-    edit, check = plain(remedy.steps)
+    edit, check = step_lines(remedy.steps)
     assert edit == f"persistent: fstab 7: {','.join(options)} -> {after}"
     line = f"UUID={UUID} /data ext4 {after} 0 2"
     assert check == f"verify: sed -n 7p /etc/fstab | LC_ALL=C grep -qxF -e '{line}'"

@@ -22,8 +22,8 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import plain
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import step_lines
 
 EXT3 = frozenset({"has_journal", "dir_index", "sparse_super", "large_file"})
 
@@ -96,7 +96,7 @@ def test_the_mount_type_is_seen_without_root() -> None:
 def test_fstab_is_changed_before_the_features() -> None:
     """ext4 mounts it with and without the features, and extents cannot be removed again."""
     finding = finding_of(old())
-    assert plain(finding.remedies[1].steps)[0] == "persistent: fstab 7: ext3 -> ext4"
+    assert step_lines(finding.remedies[1].steps)[0] == "persistent: fstab 7: ext3 -> ext4"
     assert commands(finding, Phase.IMMEDIATE) == [
         "umount /data",
         (
@@ -129,7 +129,7 @@ def test_the_root_is_left_to_a_rescue_system() -> None:
 
 
 # Ext3 becomes ext4 in place, without a rollback.
-def write(stage: Stage) -> None:
+def write(stage: LoopMount) -> None:
     """Write a file whose blocks remain mapped individually."""
     (stage.mount_point / "old").write_bytes(b"x" * (20 << 20))
 

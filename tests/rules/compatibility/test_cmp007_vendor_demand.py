@@ -22,8 +22,8 @@ from support.builders import (
     superblock,
 )
 from support.builders import unknown as gap
-from support.remedies.case import Alter, RemedyCase
-from support.remedies.plain import plain
+from support.remedies.case import AlterHost, RemedyCase
+from support.remedies.steps_as_text import step_lines
 
 OLD, NEW = "5.4.286", "6.18.5"
 BIGALLOC = superblock().features | {"bigalloc"}
@@ -185,7 +185,7 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
     )
     fs = filesystem(mounts=there, fstab=known(lines), options=known(options()))
     remedy = remedy_of(verdict_of(fs, "tidb", place="/data1"))
-    told = plain(remedy.lines)
+    told = step_lines(remedy.lines)
     to_root = [line for line in told if line.endswith(" /")]
     assert to_root
     assert not any("noatime" in line for line in to_root)
@@ -373,7 +373,7 @@ def test_before_6_13_the_option_goes_by_remount() -> None:
     assert commands(remedy, Phase.IMMEDIATE) == [
         "mount -o remount,rw,noatime,nodelalloc /dev/sda /data"
     ]
-    assert "persistent: fstab 7: noatime -> noatime,nodelalloc" in plain(remedy.steps)
+    assert "persistent: fstab 7: noatime -> noatime,nodelalloc" in step_lines(remedy.steps)
 
 
 @pytest.mark.parametrize("release", ["6.13.0", NEW])
@@ -421,7 +421,9 @@ def test_flags_and_options_are_one_series_of_commands() -> None:
     """A single edit of fstab adds both."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
-    assert [line for line in plain(remedy.lines) if "fstab" in line and "verify" not in line] == [
+    assert [
+        line for line in step_lines(remedy.lines) if "fstab" in line and "verify" not in line
+    ] == [
         "persistent: fstab 7: nosuid -> nosuid,noatime,nodelalloc",
         (
             r"rollback: sed -i '7s/ \/data ext4 nosuid,noatime,nodelalloc/ \/data ext4 nosuid/' "
@@ -482,7 +484,7 @@ def test_what_mkfs_decides_is_no_command() -> None:
 # The demanded options come into force, now and permanently, and are removed again.
 #
 # The kernel that runs the tests may be 6.13 or later, where nodelalloc needs a new mount.
-def below(*names: str) -> Alter:
+def below(*names: str) -> AlterHost:
     """Return a function that selects profiles for every filesystem."""
     profiles = tuple(ActiveProfile(all_profiles()[name]) for name in names)
 
@@ -492,7 +494,7 @@ def below(*names: str) -> Alter:
     return chosen
 
 
-def of_site(**demands: Any) -> Alter:
+def of_site(**demands: Any) -> AlterHost:
     """Return a function that selects a site profile for every filesystem."""
     profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)
 

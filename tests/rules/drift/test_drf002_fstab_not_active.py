@@ -14,7 +14,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check
 from support.builders import filesystem, fstab_entry, host, kernel, known, mount, options, unknown
 from support.options.evidence import resolve
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 TIDB = ActiveProfile(all_profiles()["tidb"])
 
@@ -177,7 +177,9 @@ def test_drf002_writes_down_what_runs_by_a_remount() -> None:
     (finding,) = verdict(fs).findings
     summary = finding.remedies[-1].summary
     assert summary.endswith("remove commit=20 and add commit=10.")
-    assert plain(finding.remedies[-1].steps)[0] == "persistent: fstab 7: commit=20 -> commit=10"
+    assert (
+        step_lines(finding.remedies[-1].steps)[0] == "persistent: fstab 7: commit=20 -> commit=10"
+    )
 
 
 def test_drf002_remount_keeps_the_flags_that_only_the_mount_has() -> None:
@@ -289,7 +291,7 @@ def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
     (finding,) = verdict(twice("commit=10", "noatime")).findings
     correct, advice = finding.remedies
     assert correct.summary.endswith("remove commit=10, noatime.")
-    assert plain(correct.steps)[0] == "persistent: fstab 8: commit=10,noatime -> defaults"
+    assert step_lines(correct.steps)[0] == "persistent: fstab 8: commit=10,noatime -> defaults"
     assert advice.summary.startswith("If commit=10 is needed, set it in line 7 of fstab")
     assert not any("remount" in command for command in commands(finding))
 

@@ -25,15 +25,15 @@ from support.builders import (
     fstab_entry,
     host,
     known,
-    listed,
     loop,
+    lsblk_row,
     raid,
     superblock,
     unknown,
 )
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import UNOPENED
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import NOT_OPEN_CHECK
 
 SDB = DeviceNumber(8, 16)
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
@@ -49,20 +49,20 @@ def verdict(on: Host) -> Verdict:
 def with_rows(*rows: LsblkDevice, fs: Filesystem | None = None, **changes: Any) -> Host:
     """Build a host with /dev/sda on /data, and these additional rows of lsblk."""
     mounted = fs or filesystem()
-    values: dict[str, Any] = {"devices": known((listed(), *rows), "lsblk")}
+    values: dict[str, Any] = {"devices": known((lsblk_row(), *rows), "lsblk")}
     return host(mounted, **{**values, **changes})
 
 
-COPY = listed("sdb", SDB)
+COPY = lsblk_row("sdb", SDB)
 LABELLED = (
-    listed("sda", uuid=UUID, label="data"),
-    listed("sdb", SDB, uuid=OTHER_UUID, label="data"),
+    lsblk_row("sda", uuid=UUID, label="data"),
+    lsblk_row("sdb", SDB, uuid=OTHER_UUID, label="data"),
 )
 
 
 UNTOLD = (
-    listed("sda", fstype=None, uuid=None),
-    listed("sdb", SDB, fstype=None, uuid=None),
+    lsblk_row("sda", fstype=None, uuid=None),
+    lsblk_row("sdb", SDB, fstype=None, uuid=None),
 )
 TWIN = filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SDB)))
 
@@ -77,16 +77,16 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
     ("on", "outcome"),
     [
         (with_rows(), Outcome.PASS),
-        (with_rows(listed("sdb", SDB, uuid=OTHER_UUID)), Outcome.PASS),
+        (with_rows(lsblk_row("sdb", SDB, uuid=OTHER_UUID)), Outcome.PASS),
         (with_rows(COPY), Outcome.FAIL),
-        (with_rows(listed("sdb", SDB, uuid=UUID.upper())), Outcome.FAIL),
+        (with_rows(lsblk_row("sdb", SDB, uuid=UUID.upper())), Outcome.FAIL),
         (with_rows(COPY, fstab=BY_PATH), Outcome.FAIL),
         # lsblk lists an array below each of its members, so the same device occurs twice.
-        (with_rows(listed()), Outcome.PASS),
-        (with_rows(listed("sdb", SDB, fstype="mpath_member")), Outcome.PASS),
-        (with_rows(listed("sdb", SDB, fstype="linux_raid_member")), Outcome.PASS),
-        (with_rows(listed("sdb", SDB, fstype="xfs")), Outcome.PASS),
-        (with_rows(listed("sda-real", SDB, kernel_name="dm-3")), Outcome.PASS),
+        (with_rows(lsblk_row()), Outcome.PASS),
+        (with_rows(lsblk_row("sdb", SDB, fstype="mpath_member")), Outcome.PASS),
+        (with_rows(lsblk_row("sdb", SDB, fstype="linux_raid_member")), Outcome.PASS),
+        (with_rows(lsblk_row("sdb", SDB, fstype="xfs")), Outcome.PASS),
+        (with_rows(lsblk_row("sda-real", SDB, kernel_name="dm-3")), Outcome.PASS),
         (with_rows(devices=known(LABELLED)), Outcome.PASS),
         (
             with_rows(devices=known(LABELLED), fstab=known((fstab_entry(spec="LABEL=data"),))),
@@ -163,7 +163,7 @@ def over(node: str) -> BlockDevice:
     [
         (
             stacked("dm-multipath", disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))),
-            [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
+            [lsblk_row("sdb", SDB), lsblk_row("sdc", DeviceNumber(8, 32))],
         ),
         # The partition of a multipath device, and the partitions of its paths.
         (
@@ -171,18 +171,18 @@ def over(node: str) -> BlockDevice:
                 "dm-linear",
                 disk("dm-1", DeviceNumber(253, 1), kind="dm-multipath", below=known((disk(),))),
             ),
-            [listed("sda1", DeviceNumber(8, 1))],
+            [lsblk_row("sda1", DeviceNumber(8, 1))],
         ),
         (
             filesystem(
                 number=DeviceNumber(9, 127),
                 stack=known(raid([disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))])),
             ),
-            [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
+            [lsblk_row("sdb", SDB), lsblk_row("sdc", DeviceNumber(8, 32))],
         ),
         (
             filesystem(number=DeviceNumber(7, 0), name="loop0", stack=known(over("/dev/sdb"))),
-            [listed("sdb", SDB)],
+            [lsblk_row("sdb", SDB)],
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_drf003_leaves_out_what_a_filesystem_lies_on(
     fs: Filesystem, rows: list[LsblkDevice]
 ) -> None:
     """Paths and members show the superblock of the filesystem on top of them."""
-    top = listed(fs.name, fs.device_number)
+    top = lsblk_row(fs.name, fs.device_number)
     on = with_rows(fs=fs, devices=known((top, *rows)))
     assert verdict(on).outcome is Outcome.PASS
 
@@ -204,12 +204,12 @@ def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
         below=known((disk("sda", DeviceNumber(8, 0)),)),
     )
     fs = filesystem(number=DeviceNumber(8, 1), name="sda1", stack=known(sda1))
-    rows = (listed("sda1", DeviceNumber(8, 1)), listed("sda2", DeviceNumber(8, 2)))
+    rows = (lsblk_row("sda1", DeviceNumber(8, 1)), lsblk_row("sda2", DeviceNumber(8, 2)))
     assert verdict(with_rows(fs=fs, devices=known(rows))).outcome is Outcome.FAIL
     over_a_file = filesystem(
         number=DeviceNumber(7, 0), name="loop0", stack=known(loop(known((disk(),))))
     )
-    rows = (listed("loop0", DeviceNumber(7, 0)), listed())
+    rows = (lsblk_row("loop0", DeviceNumber(7, 0)), lsblk_row())
     assert verdict(with_rows(fs=over_a_file, devices=known(rows))).outcome is Outcome.FAIL
 
 
@@ -233,7 +233,7 @@ def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
             with_rows(
                 fs=filesystem(alive=False, mounts=()),
                 fstab=BY_PATH,
-                devices=known((listed(), COPY)),
+                devices=known((lsblk_row(), COPY)),
             ),
             Severity.LOW,
             Confidence.LIKELY,
@@ -258,10 +258,10 @@ def test_drf003_severity(on: Host, severity: Severity, confidence: Confidence) -
 
 ORIGIN, SNAPSHOT = DeviceNumber(253, 0), DeviceNumber(253, 3)
 VOLUMES = (
-    listed("vg0-data", ORIGIN, kernel_name="dm-0"),
-    listed("vg0-data-real", DeviceNumber(253, 1), kernel_name="dm-1"),
-    listed("vg0-snap-cow", DeviceNumber(253, 2), kernel_name="dm-2", fstype=None, uuid=None),
-    listed("vg0-snap", SNAPSHOT, kernel_name="dm-3"),
+    lsblk_row("vg0-data", ORIGIN, kernel_name="dm-0"),
+    lsblk_row("vg0-data-real", DeviceNumber(253, 1), kernel_name="dm-1"),
+    lsblk_row("vg0-snap-cow", DeviceNumber(253, 2), kernel_name="dm-2", fstype=None, uuid=None),
+    lsblk_row("vg0-snap", SNAPSHOT, kernel_name="dm-3"),
 )
 ON_ORIGIN = filesystem(number=ORIGIN, name="dm-0", stack=known(disk("dm-0", ORIGIN)))
 ON_SNAPSHOT = filesystem(number=SNAPSHOT, name="dm-3", stack=known(disk("dm-3", SNAPSHOT)))
@@ -310,7 +310,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
     )
     (remedy,) = finding.remedies
     checked = (
-        f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
+        f"test ! -e /sys/fs/ext4/sdb && {NOT_OPEN_CHECK.format(device='/dev/sdb')}"
         "{ e2fsck -f -p /dev/sdb || test $? -eq 1; }"
     )
     found = '"$(blkid -p -o value -s UUID /dev/sdb)"'
@@ -328,7 +328,7 @@ def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
     both = host(
         filesystem(),
         filesystem(number=SDB, name="sdb", device="/dev/sdb"),
-        devices=known((listed(), COPY)),
+        devices=known((lsblk_row(), COPY)),
     )
     (finding,) = verdict(both).findings
     (remedy,) = finding.remedies
@@ -349,7 +349,7 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
         disk(name, number, udev=(("ID_SERIAL", identity),))
         for name, number, identity in (("sda", DeviceNumber(8, 0), "1"), ("sdb", SDB, serial))
     )
-    rows = (listed(transport="fc"), listed("sdb", SDB, transport="fc"))
+    rows = (lsblk_row(transport="fc"), lsblk_row("sdb", SDB, transport="fc"))
     other = filesystem(number=SDB, name="sdb", stack=known(second))
     if not is_mounted:
         other = other._replace(alive=False, mounts=())
@@ -382,8 +382,8 @@ def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
         (on_paths(""), "First rule out that it is another path to the disk of sda"),
         (
             with_rows(
-                listed("sdb", SDB, transport=None),
-                devices=known((listed(transport=None), listed("sdb", SDB, transport=None))),
+                lsblk_row("sdb", SDB, transport=None),
+                devices=known((lsblk_row(transport=None), lsblk_row("sdb", SDB, transport=None))),
             ),
             "First rule out",
         ),
@@ -400,7 +400,7 @@ def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) 
 @pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])
 def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
     """What lsblk shows for such a label may differ from the label on the device."""
-    rows = (listed("sda", label=label), listed("sdb", SDB, uuid=OTHER_UUID, label=label))
+    rows = (lsblk_row("sda", label=label), lsblk_row("sdb", SDB, uuid=OTHER_UUID, label=label))
     named = known((fstab_entry(spec=f"LABEL={label}"),))
     (finding,) = verdict(with_rows(devices=known(rows), fstab=named)).findings
     assert [remedy.steps for remedy in finding.remedies] == [()]
@@ -473,7 +473,7 @@ class CopyCase(RemedyCase):
     Other devices of this machine are ignored.
     """
 
-    def run(self, rule: Rule, stage: Stage) -> None:
+    def run(self, rule: Rule, stage: LoopMount) -> None:
         """Run the case, check that the copy is intact again, and free its device."""
         try:
             super().run(rule, stage)
@@ -481,14 +481,14 @@ class CopyCase(RemedyCase):
         finally:
             run("losetup", "--detach", COPIES.pop(stage.device))
 
-    def repeat(self, cure: Remedy, stage: Stage) -> None:
+    def repeat(self, cure: Remedy, stage: LoopMount) -> None:
         """Do not give the copy another UUID in a second run: something may already use this one."""
         identity = ("blkid", "-p", COPIES[stage.device])
         before = run(*identity)
         super().repeat(cure, stage)
         assert run(*identity) == before
 
-    def use(self, stage: Stage) -> None:
+    def use(self, stage: LoopMount) -> None:
         """Mount the copy, as soon as it is distinct from the original, and write to it."""
         place = stage.image.with_name("copy")
         place.mkdir()
@@ -498,7 +498,7 @@ class CopyCase(RemedyCase):
         finally:
             run("umount", place)
 
-    def judge(self, rule: Rule, stage: Stage) -> Verdict:
+    def judge(self, rule: Rule, stage: LoopMount) -> Verdict:
         """Judge the host with only these two devices."""
         names = {name.removeprefix("/dev/") for name in (stage.device, COPIES[stage.device])}
         host = stage.host(whole=True)
@@ -511,7 +511,7 @@ class CopyCase(RemedyCase):
         return judge(rule, None, ours)
 
 
-def copy_it(stage: Stage) -> None:
+def copy_it(stage: LoopMount) -> None:
     """Copy the mounted device; fstab names the original by its UUID."""
     run("cp", "--reflink=never", stage.device, f"{stage.image}.copy")
     device = run("losetup", "--find", "--show", f"{stage.image}.copy").strip()
@@ -520,7 +520,7 @@ def copy_it(stage: Stage) -> None:
     stage.write_fstab("defaults", spec=f"UUID={uuid}")
 
 
-def copy_with_a_uuid_of_its_own(stage: Stage) -> None:
+def copy_with_a_uuid_of_its_own(stage: LoopMount) -> None:
     """Leave only the label in common; fstab names the original by its label."""
     copy_it(stage)
     run("e2fsck", "-fp", COPIES[stage.device])

@@ -23,8 +23,8 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import plain
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import step_lines
 
 
 def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
@@ -120,7 +120,7 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
         "7 sets data=ordered, but neither /proc/cmdline rootflags= nor the superblock does."
     )
     forget, store = finding.remedies
-    assert plain(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"
+    assert step_lines(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"
     assert [(step.phase, step.command) for step in store.lines] == [
         (Phase.PERSISTENT, "tune2fs -o journal_data_ordered /dev/sda"),
         (
@@ -149,7 +149,7 @@ def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:
 
 
 # An entry for / whose device is mounted elsewhere; the test boots nothing.
-def entry_of_the_root(words: str, stage: Stage) -> None:
+def entry_of_the_root(words: str, stage: LoopMount) -> None:
     """Write an entry that mounts the device as the root."""
     stage.fstab.write_text(f"# test\n{stage.device} / ext4 {words} 0 1\n")
 

@@ -18,7 +18,7 @@ from support.builders import (
     fstab_entry,
     host,
     known,
-    listed,
+    lsblk_row,
     mount,
     unknown,
 )
@@ -268,8 +268,8 @@ def test_drf006_mounts_no_device_of_which_nothing_was_read(
     number = DeviceNumber(8, 16)
     entry = fstab_entry(spec="/dev/sdb", mount_point="/srv", number=known(number))
     rows = (
-        listed("sda", DeviceNumber(8, 0), uuid=other),
-        listed("sdb", number, uuid=own),
+        lsblk_row("sda", DeviceNumber(8, 0), uuid=other),
+        lsblk_row("sdb", number, uuid=own),
     )
     seen = (mount(), mount("/more", number=number)) if place == "/more" else (mount(),)
     on = host(filesystem(), fstab=known((entry,)), devices=known(rows), mounts=known(seen))

@@ -17,8 +17,8 @@ from ext4audit.rules.durability.dur002_hidden_superblock_default import (
     on_disk_defaults,
 )
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
-from support.remedies.plain import plain
 from support.remedies.shell import RemedyShell
+from support.remedies.steps_as_text import step_lines
 
 NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
 
@@ -307,7 +307,7 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
     remedy = below_tidb(fs).remedies[0]
     assert "nodelalloc is set: required by " in remedy.summary
     assert "persistent: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
-        plain(remedy.steps)
+        step_lines(remedy.steps)
     )
 
 

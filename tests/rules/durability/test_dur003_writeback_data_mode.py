@@ -21,8 +21,8 @@ from support.builders import (
     unknown,
 )
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import plain
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import step_lines
 
 WRITEBACK = "data=writeback"
 NOLOCK_OFF = "nodioread_nolock"
@@ -207,7 +207,7 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
 def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
     """No remount changes the mode, and a mount before the edit would read the old option."""
     (remedy,) = finding_of(writeback()).remedies
-    assert plain(remedy.steps) == [
+    assert step_lines(remedy.steps) == [
         "persistent: fstab 7: data=writeback -> defaults",
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,relatime /dev/sda /data",
@@ -262,7 +262,7 @@ def test_the_root_needs_a_restart() -> None:
 SUMMARY = "Mount with data=ordered"
 
 
-def _store_a_list(stage: Stage) -> None:
+def _store_a_list(stage: LoopMount) -> None:
     """Write what tune2fs 1.47.0 cannot: two options in the superblock's string."""
     request = "set_super_value mount_opts data=writeback,commit=30"
     run("debugfs", "-w", "-R", request, stage.device)

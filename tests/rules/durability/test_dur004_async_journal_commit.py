@@ -23,7 +23,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 NAME = "journal_async_commit"
 WORDS = ("data=writeback", NAME)
@@ -117,7 +117,7 @@ def test_what_is_not_mounted_is_not_judged() -> None:
 def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
     """Whether writeback is wanted is for another rule to judge."""
     (remedy,) = finding_of(asynchronous()).remedies
-    assert plain(remedy.steps) == [
+    assert step_lines(remedy.steps) == [
         "persistent: fstab 7: data=writeback,journal_async_commit -> data=writeback",
         "immediate: umount /data",
         "immediate: mount -t ext4 -o rw,relatime,data=writeback /dev/sda /data",

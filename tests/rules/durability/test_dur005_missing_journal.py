@@ -14,8 +14,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 from ext4audit.rules.durability.dur005_missing_journal import FLEETING, check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
-from support.filesystems.scratch import apply, run
-from support.remedies.case import RemedyCase, Stage
+from support.filesystems.scratch import apply_remedy, run
+from support.remedies.case import LoopMount, RemedyCase
 
 EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
 WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))
@@ -233,7 +233,7 @@ def test_without_a_journal_norecovery_leaves_none_out() -> None:
     assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
 
 
-def mount_twice(stage: Stage) -> None:
+def mount_twice(stage: LoopMount) -> None:
     """Mount it a second time on the same directory, so that no single command can unmount it."""
     run("mount", "--bind", stage.mount_point, stage.mount_point)
 
@@ -241,10 +241,10 @@ def mount_twice(stage: Stage) -> None:
 class MountedCase(RemedyCase):
     """A journal that is created while mounted: it is unused until the next mount."""
 
-    def run(self, rule: Rule, stage: Stage) -> None:
+    def run(self, rule: Rule, stage: LoopMount) -> None:
         """See the rule fail, create the journal, see it unused, remount, see the rule pass."""
         self.set_up(stage)
-        apply(self.find(self.judge(rule, stage)))
+        apply_remedy(self.find(self.judge(rule, stage)))
         (waiting,) = self.judge(rule, stage).findings
         assert "not in use before the next mount" in waiting.message
         assert (stage.mount_point / ".journal").exists()

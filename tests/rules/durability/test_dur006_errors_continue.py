@@ -26,7 +26,7 @@ from support.builders import (
 )
 from support.options.evidence import resolve
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 READ_ONLY = "errors=remount-ro"
 
@@ -219,7 +219,7 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
         fstab=known((fstab_entry("noatime", "errors=continue"),)),
     )
     (remedy,) = finding_of(fs).remedies
-    assert [line for line in plain(remedy.lines) if line.startswith("persistent")] == [
+    assert [line for line in step_lines(remedy.lines) if line.startswith("persistent")] == [
         "persistent: fstab 7: noatime,errors=continue -> noatime,errors=remount-ro"
     ]
 

@@ -11,7 +11,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur007_commit_large import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -97,7 +97,7 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
     (remedy,) = finding_of(committing(600)).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,rw,relatime,commit=5 /dev/sda /data"]
-    assert "persistent: fstab 7: commit=600 -> defaults" in plain(remedy.steps)
+    assert "persistent: fstab 7: commit=600 -> defaults" in step_lines(remedy.steps)
     assert remedy.disruption is Disruption.REMOUNT
 
 

@@ -11,7 +11,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur009_norecovery_mount import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 CLEAN = superblock()
 DIRTY = superblock(features=CLEAN.features | {"needs_recovery"})
@@ -156,7 +156,7 @@ def test_it_is_off_by_default() -> None:
 SUMMARY = "Mount it without norecovery"
 
 
-def _leave_a_dirty_journal(stage: Stage) -> None:
+def _leave_a_dirty_journal(stage: LoopMount) -> None:
     """Copy the image while it is mounted and being written, like the state after a crash."""
     stage.mount()
     (stage.mount_point / "file").write_text("data")
@@ -168,7 +168,7 @@ def _leave_a_dirty_journal(stage: Stage) -> None:
     stage.mount("ro,norecovery")
 
 
-def _go_writable(stage: Stage) -> None:
+def _go_writable(stage: LoopMount) -> None:
     """Make a mount without recovery writable, which every kernel allows."""
     _leave_a_dirty_journal(stage)
     run("mount", "-o", "remount,rw", stage.mount_point)

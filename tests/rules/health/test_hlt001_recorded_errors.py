@@ -25,7 +25,7 @@ from support.builders import (
     unknown,
 )
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 TAKEN_AT = 1767323045
 """The time at which the builders' host was audited, 2026-01-02T03:04:05Z."""
@@ -205,13 +205,13 @@ REMEDIES_NOT_RUN = (
 )
 
 
-def record_an_error(stage: Stage) -> None:
+def record_an_error(stage: LoopMount) -> None:
     """Make the kernel record an error, as it does for broken metadata."""
     name = stage.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
 
 
-def mark_and_mount(stage: Stage) -> None:
+def mark_and_mount(stage: LoopMount) -> None:
     """Mark the superblock without counting errors, as the replay of an aborted journal does."""
     run("debugfs", "-w", "-R", "ssv state 3", stage.device)
     stage.mount()

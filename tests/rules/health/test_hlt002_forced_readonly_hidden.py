@@ -28,8 +28,8 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.hosts.stories import captured
-from support.remedies.case import RemedyCase, Stage
+from support.hosts.fixture_hosts import captured
+from support.remedies.case import LoopMount, RemedyCase
 
 MOUNTED_AT = 1767320000
 REMOUNT_RO = known(options("errors=remount-ro"))
@@ -293,14 +293,14 @@ SHUTDOWN = 0x8004587D
 WITHOUT_FLUSHING = 2
 
 
-def stop_by_an_error(stage: Stage) -> None:
+def stop_by_an_error(stage: LoopMount) -> None:
     """Make the kernel detect an error, and check that writes are refused from then on."""
     name = stage.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
     refuses(stage)
 
 
-def shut_down(stage: Stage) -> None:
+def shut_down(stage: LoopMount) -> None:
     """Shut the filesystem down, as happens when a device goes away."""
     directory = os.open(stage.mount_point, os.O_RDONLY)
     try:
@@ -310,7 +310,7 @@ def shut_down(stage: Stage) -> None:
     refuses(stage)
 
 
-def refuses(stage: Stage) -> None:
+def refuses(stage: LoopMount) -> None:
     """Raise AssertionError if a write succeeds."""
     try:
         (stage.mount_point / "probe").write_text("")

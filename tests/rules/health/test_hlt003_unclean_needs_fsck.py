@@ -14,10 +14,10 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
-from support.builders import UUID, disk, filesystem, host, known, listed, superblock, unknown
+from support.builders import UUID, disk, filesystem, host, known, lsblk_row, superblock, unknown
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import UNOPENED
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import NOT_OPEN_CHECK
 
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
 CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
@@ -122,7 +122,7 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
     )
     path = unmounted(uuid=UUID, features=REPLAY)._replace(stack=second)
     live = filesystem(stack=first)
-    rows = known((listed(transport="iscsi"),))
+    rows = known((lsblk_row(transport="iscsi"),))
     for on in (
         host(live, unmounted=known((path,)), devices=rows),
         host(path, lower=(live,), devices=rows),
@@ -149,7 +149,7 @@ def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> No
         filesystem(number=DeviceNumber(8, 32), name="sdc", device="/dev/sdc", stack=copy),
     )
     second = unmounted(uuid=UUID, features=REPLAY)._replace(stack=path)
-    rows = known((listed(transport="iscsi"),))
+    rows = known((lsblk_row(transport="iscsi"),))
     on = host(*(live[n] for n in order), unmounted=known((second,)), devices=rows)
     twin = on.mounted_twin(second)
     assert twin is not None
@@ -224,7 +224,7 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
         (
             Phase.IMMEDIATE,
             (
-                f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
+                f"test ! -e /sys/fs/ext4/sdb && {NOT_OPEN_CHECK.format(device='/dev/sdb')}"
                 "{ e2fsck -p /dev/sdb || test $? -eq 1; }"
             ),
         ),
@@ -242,7 +242,7 @@ def test_hlt003_prints_no_command_for_a_name_that_no_shell_word_holds() -> None:
 
 
 # The state after a crash, which a copy of a mounted filesystem has.
-def crash(stage: Stage) -> None:
+def crash(stage: LoopMount) -> None:
     """Write, copy the device at that moment, and restore this copy after the unmount."""
     stage.mount()
     (stage.mount_point / "file").write_text("text" * 10000)
@@ -256,7 +256,7 @@ def crash(stage: Stage) -> None:
     run("dd", f"if={stage.image}.crashed", f"of={stage.device}", "bs=1M", "conv=fsync")
 
 
-def record_errors(stage: Stage) -> None:
+def record_errors(stage: LoopMount) -> None:
     """Leave an unmounted filesystem for which the kernel had recorded an error."""
     stage.mount()
     name = stage.device.removeprefix("/dev/")

@@ -10,7 +10,7 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt004_metadata_csum_missing import check
 from support.builders import GIB, filesystem, host, known, superblock, unknown
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 MODERN = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
 
@@ -86,7 +86,7 @@ def test_a_plan_is_reported_the_option_of_mkfs() -> None:
 REMEDY = "Turn on metadata checksums"
 
 
-def fill_directory(stage: Stage) -> None:
+def fill_directory(stage: LoopMount) -> None:
     """Fill directory blocks to the last byte, each with 50 names of 12 bytes."""
     folder = stage.mount_point / "full"
     folder.mkdir()

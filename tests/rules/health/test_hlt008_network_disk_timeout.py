@@ -16,7 +16,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, NewFile, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt008_network_disk_timeout import check
-from support.builders import disk, filesystem, host, known, listed, queue, unknown
+from support.builders import disk, filesystem, host, known, lsblk_row, queue, unknown
 
 EBS = "Amazon Elastic Block Store"
 ALIBABA = "Alibaba Cloud Elastic Block Storage     "
@@ -64,7 +64,7 @@ def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcom
 def test_a_model_that_no_program_printed_is_not_that_of_a_local_disk() -> None:
     """An archive without `device/model` and with an incomplete lsblk does not have the model."""
     fs = filesystem(stack=known(nvme(model=None)))
-    row = listed("nvme1n1", DeviceNumber(259, 0), unlisted=frozenset({"MODEL"}))
+    row = lsblk_row("nvme1n1", DeviceNumber(259, 0), unlisted=frozenset({"MODEL"}))
     judged = judge(check, fs, host(fs, kernel_arguments=known(()), devices=known((row,))))
     assert judged.outcome is Outcome.UNDETERMINED
 
@@ -83,7 +83,7 @@ def test_hlt008_knows_the_model_from_lsblk() -> None:
     """Archives contain the output of lsblk more often than sysfs."""
     device = nvme(model=None)
     fs = filesystem(stack=known(device))
-    rows = (listed("nvme1n1", device.device_number, model=EBS, transport="nvme"),)
+    rows = (lsblk_row("nvme1n1", device.device_number, model=EBS, transport="nvme"),)
     judged = judge(check, fs, host(fs, devices=known(rows, "lsblk -P")))
     (finding,) = judged.findings
     assert (finding.citations[1].value, finding.citations[1].origin) == (EBS, "lsblk -P")

@@ -13,11 +13,11 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt009_shared_disk_without_mmp import check
-from support.builders import disk, filesystem, host, known, listed, superblock, unknown
+from support.builders import disk, filesystem, host, known, lsblk_row, superblock, unknown
 from support.remedies.case import RemedyCase
 
 WITH_MMP = superblock(features=superblock().features | {"mmp"})
-LUN = listed(transport="fc")
+LUN = lsblk_row(transport="fc")
 
 
 def multipath() -> BlockDevice:
@@ -36,15 +36,15 @@ def verdict(row: LsblkDevice | None = LUN, **changes: Any) -> Verdict:
     ("judged", "outcome"),
     [
         (verdict(), Outcome.FAIL),
-        (verdict(listed(transport="iscsi")), Outcome.FAIL),
+        (verdict(lsblk_row(transport="iscsi")), Outcome.FAIL),
         (verdict(None, stack=known(multipath())), Outcome.FAIL),
         (verdict(superblock=known(WITH_MMP)), Outcome.PASS),
-        (verdict(listed(transport="sata")), Outcome.NOT_APPLICABLE),
-        (verdict(listed(transport=None)), Outcome.NOT_APPLICABLE),
+        (verdict(lsblk_row(transport="sata")), Outcome.NOT_APPLICABLE),
+        (verdict(lsblk_row(transport=None)), Outcome.NOT_APPLICABLE),
         (verdict(superblock=unknown("superblock")), Outcome.UNDETERMINED),
         (verdict(devices=unknown("lsblk")), Outcome.UNDETERMINED),
         (verdict(stack=unknown("stack")), Outcome.UNDETERMINED),
-        (verdict(listed(transport=None, unlisted=frozenset({"TRAN"}))), Outcome.UNDETERMINED),
+        (verdict(lsblk_row(transport=None, unlisted=frozenset({"TRAN"}))), Outcome.UNDETERMINED),
         (verdict(None, stack=known(disk(below=unknown("slaves")))), Outcome.UNDETERMINED),
     ],
 )
@@ -66,7 +66,9 @@ def on_a_storage_network(judged: Host) -> Host:
     (fs, *_) = judged.filesystems
     assert not hasattr(fs.stack, "why")
     numbers = [device.device_number for device in fs.stack.value.walk()]
-    rows = tuple(listed(f"lun{i}", number, transport="iscsi") for i, number in enumerate(numbers))
+    rows = tuple(
+        lsblk_row(f"lun{i}", number, transport="iscsi") for i, number in enumerate(numbers)
+    )
     return judged._replace(devices=known(rows))
 
 

@@ -23,7 +23,7 @@ from support.builders import (
 from support.hosts.plans import disk_plan, host_of, plan
 from support.images.mke2fs import needs_e2fsprogs
 from support.remedies.case import RemedyCase, on_kernel
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 STRIPED = superblock(stride_blocks=128, stripe_width_blocks=384)
 
@@ -153,7 +153,7 @@ def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
 def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
     """`stripe=0` is never written to fstab, where it has no effect."""
     remedy = remedy_of("stripe=48", fstab=known((fstab_entry("stripe=48"),)))
-    assert plain(remedy.steps)[:3] == [
+    assert step_lines(remedy.steps)[:3] == [
         "immediate: mount -o remount,rw,relatime,stripe=0 /dev/sda /data",
         "persistent: fstab 7: stripe=48 -> defaults",
         "persistent: tune2fs -E stride=0,stripe_width=0 /dev/sda",

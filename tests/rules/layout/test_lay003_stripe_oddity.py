@@ -29,8 +29,8 @@ from support.builders import (
     unknown,
 )
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
-from support.remedies.plain import plain
+from support.remedies.case import LoopMount, RemedyCase
+from support.remedies.steps_as_text import step_lines
 
 STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
 
@@ -155,7 +155,7 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     commands = [(step.phase, step.command) for step in remedy.lines]
     assert commands[0] == (Phase.IMMEDIATE, "mount -o remount,rw,relatime,stripe=0 /dev/sda /data")
     assert (Phase.PERSISTENT, "tune2fs -E stride=0,stripe_width=0 /dev/sda") in commands
-    assert "persistent: fstab 7: stripe=8191 -> defaults" in plain(remedy.steps)
+    assert "persistent: fstab 7: stripe=8191 -> defaults" in step_lines(remedy.steps)
     assert (
         Phase.VERIFY,
         (
@@ -186,7 +186,7 @@ def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
 OFF = "Turn the stripe off"
 
 
-def larger_than_a_group(stage: Stage) -> None:
+def larger_than_a_group(stage: LoopMount) -> None:
     """Set a stripe that a mount refuses but a remount accepts."""
     run("mount", "-o", "remount,stripe=65536", stage.mount_point)
 

@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay006_inode_128_y2038 import check
 from support.builders import filesystem, host, known, mount, superblock, unknown
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 
 def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
@@ -102,7 +102,7 @@ def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
 FILES = 200
 
 
-def fill(stage: Stage) -> None:
+def fill(stage: LoopMount) -> None:
     """Create files, so that there are inodes to move."""
     for number in range(FILES):
         (stage.mount_point / f"file{number}").write_bytes(b"x" * 5000)

@@ -15,9 +15,19 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay008_external_journal import check
-from support.builders import UUID, disk, filesystem, host, known, listed, raid, superblock, unknown
+from support.builders import (
+    UUID,
+    disk,
+    filesystem,
+    host,
+    known,
+    lsblk_row,
+    raid,
+    superblock,
+    unknown,
+)
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 SDB1 = 0x0811
 
@@ -71,8 +81,8 @@ def found(judged: Host) -> Finding:
 MIRROR = known(
     raid([disk("sdc", DeviceNumber(8, 32)), disk("sdd", DeviceNumber(8, 48))], level="raid1")
 )
-DISK = listed("sdb1", DeviceNumber(8, 17))
-ARRAY = listed("md1", DeviceNumber(9, 1))
+DISK = lsblk_row("sdb1", DeviceNumber(8, 17))
+ARRAY = lsblk_row("md1", DeviceNumber(9, 1))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +119,7 @@ def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> 
 
 def test_the_number_is_that_of_the_last_mount() -> None:
     """After a reboot another device can have the number, even the filesystem's; the UUID stays."""
-    journal = listed("sdc1", DeviceNumber(8, 33), fstype="jbd")
+    journal = lsblk_row("sdc1", DeviceNumber(8, 33), fstype="jbd")
     unmounted = outside()._replace(alive=False)
     assert "(sdc1)" in found(on(unmounted, DISK._replace(uuid=None), journal)).message
     assert "(8:17 at its last mount)" in found(on(unmounted, DISK._replace(uuid=None))).message
@@ -132,7 +142,7 @@ HELD: list[int] = []
 """File descriptors that hold the loop devices of journals until this process ends."""
 
 
-def move_journal_out(stage: Stage) -> None:
+def move_journal_out(stage: LoopMount) -> None:
     """Move the journal to a new loop device."""
     image = stage.image.with_name("journal")
     run("truncate", "-s", "32M", image)
@@ -144,7 +154,7 @@ def move_journal_out(stage: Stage) -> None:
     run("tune2fs", "-J", f"device={device}", stage.device)
 
 
-def move_out_and_mount(stage: Stage) -> None:
+def move_out_and_mount(stage: LoopMount) -> None:
     """Mount the filesystem with an external journal."""
     move_journal_out(stage)
     stage.mount("noatime")

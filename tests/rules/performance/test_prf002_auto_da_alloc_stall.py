@@ -29,7 +29,7 @@ from support.builders import (
     raid,
     unknown,
 )
-from support.filesystems.scratch import Scratch, apply, judge_host, roll_back, run, run_shell
+from support.filesystems.scratch import Scratch, apply_remedy, judge_host, roll_back, run, run_shell
 from support.images.mke2fs import sparse_image
 from support.remedies.dirty_limits import own_limits, read_limits, set_limits
 
@@ -496,7 +496,7 @@ def test_switching_throttling_off_lowers_the_real_estimate(mounted: Mounted, etc
     """The printed commands change the setting, write the udev rule, and undo both."""
     before = mounted.finding()
     remedy = with_words(before, "writeback throttling")
-    apply(remedy)
+    apply_remedy(remedy)
     assert mounted.knob.read_text() == "0\n"
     after = mounted.finding()
     assert seconds_of(after) < seconds_of(before)
@@ -522,7 +522,7 @@ def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
     """The verify step of the remedy can fail."""
     remedy = with_words(mounted.finding(), "writeback throttling")
     with pytest.raises(AssertionError):
-        apply(remedy, (Phase.VERIFY,))
+        apply_remedy(remedy, (Phase.VERIFY,))
 
 
 @pytest.mark.kernel
@@ -547,8 +547,8 @@ def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
     assert finding.severity is Severity.LOW
     remedy = with_words(finding, "Limit dirty memory")
     with pytest.raises(AssertionError):
-        apply(remedy, (Phase.VERIFY,))
-    apply(remedy)
+        apply_remedy(remedy, (Phase.VERIFY,))
+    apply_remedy(remedy)
     bounded = read_limits()
     after = mounted.finding()
     assert after.severity is Severity.INFO

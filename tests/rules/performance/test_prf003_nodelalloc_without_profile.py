@@ -16,8 +16,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
 from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
 from support.remedies.shell import RemedyShell
+from support.remedies.steps_as_text import step_lines
 
 TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
 
@@ -100,7 +100,7 @@ def test_it_is_a_note_with_its_commands() -> None:
     (finding,) = verdict_of(fs).findings
     assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.CONFIRMED)
     (remedy,) = finding.remedies
-    assert plain(remedy.steps) == [
+    assert step_lines(remedy.steps) == [
         "immediate: mount -o remount,rw,noatime,delalloc /dev/sda /data",
         "persistent: fstab 7: noatime,nodelalloc -> noatime",
         "verify: grep -qx delalloc /proc/fs/ext4/sda/options",

@@ -21,8 +21,8 @@ from support.builders import (
     fstab_entry,
     host,
     known,
-    listed,
     loop,
+    lsblk_row,
     mount,
     options,
     queue,
@@ -96,7 +96,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         ),
         pytest.param(
             raid([SATA, disk("sdb", DeviceNumber(8, 16), TAKES)], level="raid1", limits=TAKES),
-            {"devices": known((listed("sda"), listed("sdb", DeviceNumber(8, 16))))},
+            {"devices": known((lsblk_row("sda"), lsblk_row("sdb", DeviceNumber(8, 16))))},
             (Severity.MEDIUM, LIKELY),
             "queued TRIM",
             id="an array of SATA disks",
@@ -134,7 +134,7 @@ def test_the_device_decides_how_bad_it_is(
     stack: BlockDevice, changes: dict[str, Any], grade: tuple[Severity, Confidence], words: str
 ) -> None:
     """Slow or duplicate work is medium, an unknown disk low."""
-    devices = known((listed("sda"), listed("nvme0n1", NVME.device_number, transport="nvme")))
+    devices = known((lsblk_row("sda"), lsblk_row("nvme0n1", NVME.device_number, transport="nvme")))
     (finding,) = verdict_of(on(stack), **{"devices": devices, **changes}).findings
     assert (finding.severity, finding.confidence) == grade
     assert words in finding.message

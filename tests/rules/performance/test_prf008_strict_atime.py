@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf008_strict_atime import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 STRICT = mount(flags=("rw",))
 
@@ -92,8 +92,8 @@ def test_the_word_leaves_fstab_and_the_mount() -> None:
     finding = finding_of(fstab=known((fstab_entry("strictatime", "errors=continue"),)))
     relatime, noatime = finding.remedies
     words = "strictatime,errors=continue"
-    assert f"persistent: fstab 7: {words} -> errors=continue" in plain(relatime.steps)
-    assert f"persistent: fstab 7: {words} -> errors=continue,noatime" in plain(noatime.steps)
+    assert f"persistent: fstab 7: {words} -> errors=continue" in step_lines(relatime.steps)
+    assert f"persistent: fstab 7: {words} -> errors=continue,noatime" in step_lines(noatime.steps)
     assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,rw,relatime /dev/sda /data"]
     shown, edited = commands(finding, 0, Phase.VERIFY)
     assert shown == "findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx relatime"

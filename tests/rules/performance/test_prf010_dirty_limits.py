@@ -16,7 +16,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 from ext4audit.rules.performance.prf010_dirty_limits import check
 from support.builders import GIB, disk, filesystem, host, known, memory, mount, queue, raid, unknown
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 from support.remedies.dirty_limits import own_limits, read_limits
 
 LARGE = known(memory(total_bytes=512 * GIB, available_bytes=500 * GIB), "/proc/meminfo")
@@ -149,7 +149,7 @@ def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> Non
 class WithLimits(RemedyCase):
     """A case with a backlog of 12 GiB, which takes any device long enough."""
 
-    def run(self, rule: Rule, stage: Stage) -> None:
+    def run(self, rule: Rule, stage: LoopMount) -> None:
         """Set the limit, run the case, and check that the rollback restored it."""
         with own_limits("vm.dirty_bytes=12884901888"):
             before = read_limits()

@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf011_dir_index_missing import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown
 from support.filesystems.scratch import run_shell
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 EXT4 = frozenset({"has_journal", "extent", "metadata_csum"})
 
@@ -122,7 +122,7 @@ ONLINE, ALL = "grow from now on", "index all existing directories"
 WITHOUT = ("-O", "^dir_index")
 
 
-def fill(stage: Stage) -> None:
+def fill(stage: LoopMount) -> None:
     """Create a directory of many blocks without an index."""
     folder = stage.mount_point / "many"
     folder.mkdir()

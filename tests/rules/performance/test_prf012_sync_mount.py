@@ -13,9 +13,9 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf012_sync_mount import check
-from support.builders import disk, filesystem, fstab_entry, host, known, listed, mount, unknown
+from support.builders import disk, filesystem, fstab_entry, host, known, lsblk_row, mount, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
@@ -81,7 +81,10 @@ def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) 
 @pytest.mark.parametrize(
     ("stack", "devices"),
     [
-        (disk("sdb", DeviceNumber(8, 16)), (listed("sdb", DeviceNumber(8, 16), transport="usb"),)),
+        (
+            disk("sdb", DeviceNumber(8, 16)),
+            (lsblk_row("sdb", DeviceNumber(8, 16), transport="usb"),),
+        ),
         (disk("sdb", DeviceNumber(8, 16), udev=(("ID_BUS", "usb"),)), ()),
         (disk("mmcblk0", DeviceNumber(179, 0)), ()),
     ],
@@ -101,7 +104,7 @@ def test_a_stack_that_was_not_seen_is_not_taken_for_removable() -> None:
 def test_sync_goes_by_remount_and_leaves_fstab() -> None:
     """The remount sets the opposite; fstab would set the flag again at the next boot."""
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("noatime", "sync"),))))
-    assert "persistent: fstab 7: noatime,sync -> noatime" in plain(finding.remedies[0].steps)
+    assert "persistent: fstab 7: noatime,sync -> noatime" in step_lines(finding.remedies[0].steps)
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("sync"),))))
     assert commands(finding, Phase.IMMEDIATE) == [
         "mount -o remount,rw,relatime,async /dev/sda /data"

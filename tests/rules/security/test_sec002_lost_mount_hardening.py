@@ -14,7 +14,7 @@ from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
 from ext4audit.rules.security.sec002_lost_mount_hardening import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
 from support.filesystems.scratch import run
-from support.remedies.case import RemedyCase, Stage
+from support.remedies.case import LoopMount, RemedyCase
 
 
 def verdict(fs: Filesystem, **changes: Any) -> Verdict:
@@ -111,7 +111,7 @@ def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
 REMEDY = "on this mount again"
 
 
-def remount_by_device(stage: Stage) -> None:
+def remount_by_device(stage: LoopMount) -> None:
     """Drop the flags: mount(8) does not read fstab if both names are given."""
     run("mount", "-o", "remount,commit=30", stage.device, stage.mount_point)
 

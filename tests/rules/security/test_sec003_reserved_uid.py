@@ -11,7 +11,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.security.sec003_reserved_uid import check
 from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
 from support.remedies.case import RemedyCase
-from support.remedies.plain import plain
+from support.remedies.steps_as_text import step_lines
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -97,7 +97,7 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
 def test_fstab_is_corrected_where_it_names_the_account() -> None:
     """The superblock is not changed."""
     fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
-    lines = plain(finding_of(fs).remedies[0].lines)
+    lines = step_lines(finding_of(fs).remedies[0].lines)
     assert not any("tune2fs" in line for line in lines)
     assert "resuid=0" in lines[0]
     assert lines[1] == "persistent: fstab 7: noatime,resuid=65534 -> noatime"

@@ -13,7 +13,7 @@ from ext4audit.sources.archive.capture import (
     tailed,
 )
 from ext4audit.sources.archive.tool_output import HEADER
-from support.archives.contents import DATA_UUID, header
+from support.archives.contents import DATA_UUID, dumpe2fs_header
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         ),
         (BANNER + "dumpe2fs: Bad magic number in super-block\n", None, Why.FAILED, ""),
         ("", None, Why.FAILED, ""),
-        (header(DATA_UUID), 1, Why.FAILED, ""),
+        (dumpe2fs_header(DATA_UUID), 1, Why.FAILED, ""),
     ],
 )
 def test_a_stored_error_message_is_the_reason_that_it_states(
@@ -144,7 +144,7 @@ def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
 @pytest.mark.parametrize("status", [0, None])
 def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
     """If no status was kept, the text itself is the proof."""
-    text = header(DATA_UUID)
+    text = dumpe2fs_header(DATA_UUID)
     assert judge(Output(text, "member", status), HEADER, "dumpe2fs", "x") == Known(text, "member")
 
 

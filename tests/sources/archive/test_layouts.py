@@ -8,13 +8,13 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output, cut_off, tailed
 from ext4audit.sources.archive.layouts import TIMED_OUT, SosCapture, SupportconfigCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
-from support.archives.contents import archive, below, empty
+from support.archives.contents import archive, empty_archive, moved_below
 
 
 def sosreport_capture(files: dict[str, str], root: str = "") -> SosCapture:
     """Return the capture of a sosreport with these files."""
     return SosCapture(
-        archive(below(root, files) if root else files),
+        archive(moved_below(root, files) if root else files),
         root,
         kind="sosreport",
         commands="sos_commands",
@@ -207,7 +207,7 @@ def test_one_output_that_ends_with_a_newline_proves_that_others_are_cut_off(ende
 
 def test_an_archive_of_directories_holds_no_output() -> None:
     """Nor does it cause an error."""
-    held = SosCapture(empty("sos_commands"), "", kind="sosreport", commands="sos_commands")
+    held = SosCapture(empty_archive("sos_commands"), "", kind="sosreport", commands="sos_commands")
     assert held.run("uname -a") == []
 
 

@@ -13,7 +13,7 @@ from ext4audit.sources.archive.capture import Output
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.source import ArchiveSource
 from support.archives.contents import SOS_LINKS, archive
-from support.hosts.crowded import sosreport_of_arrays, sosreport_of_loops
+from support.hosts.large_hosts import sosreport_of_arrays, sosreport_of_loops
 
 OF_ONE_DEVICE = ("/sys/", "/proc/fs/", "dumpe2fs ", "udevadm ", "mdadm -E ", "parted ", "fdisk ")
 """Texts about a single device, which are read for each."""

@@ -6,9 +6,17 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.sources import ArchiveError, ReadFile, Source
 from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
+from support.archives.contents import (
+    UNAME,
+    archive,
+    empty_archive,
+    moved_below,
+    recognised_capture,
+    sos_files,
+    sosreport,
+)
 from support.hosts.evidence_host import HostEvidence
-from support.hosts.stories import STORIES, captured
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, captured
 
 SUSE = {
     "basic-environment.txt": (
@@ -27,7 +35,7 @@ INSIGHTS = {
 @pytest.mark.parametrize("top", ["", "sosreport-db-1-2026-11-21-vqvzcad"])
 def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) -> None:
     """The common top directory may be there or not."""
-    found = recognised(below(top, sos_files()) if top else sos_files())
+    found = recognised_capture(moved_below(top, sos_files()) if top else sos_files())
     assert (found.kind, found.label, found.taken_at) == (
         "sosreport",
         "db-1",
@@ -38,7 +46,7 @@ def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) ->
 @pytest.mark.parametrize("top", ["data", "insights-rhel-1-2020", "insights-rhel-1-2020/data"])
 def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None:
     """Newer archives keep the host's files in `data`."""
-    found = recognised(below(top, INSIGHTS))
+    found = recognised_capture(moved_below(top, INSIGHTS))
     assert (found.kind, found.label, found.taken_at) == (
         "insights",
         "rhel-1.example.com",
@@ -48,7 +56,7 @@ def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None
 
 def test_a_supportconfig_is_known_by_its_first_text() -> None:
     """The host's name comes from uname."""
-    found = recognised(below("scc_sles-1_240216_0921", SUSE))
+    found = recognised_capture(moved_below("scc_sles-1_240216_0921", SUSE))
     assert (found.kind, found.label, found.taken_at) == (
         "supportconfig",
         "sles-1",
@@ -59,7 +67,7 @@ def test_a_supportconfig_is_known_by_its_first_text() -> None:
 def test_a_host_without_a_name_is_called_as_its_directory() -> None:
     """`-o filesys` runs neither hostname nor uname; the time is that in the directory's name."""
     files = {"sosreport-db-7-2026-11-21-abc/sos_commands/filesys/findmnt": ""}
-    found = recognised(files)
+    found = recognised_capture(files)
     assert (found.label, found.taken_at) == (
         "sosreport-db-7-2026-11-21-abc",
         "2026-11-21T00:00:00Z",
@@ -76,7 +84,7 @@ def test_another_archive_is_none_of_these(files: dict[str, str]) -> None:
 
 def test_an_empty_archive_is_none_of_these() -> None:
     """Directories alone are not evidence."""
-    assert recognise(empty("a", "b")) is None
+    assert recognise(empty_archive("a", "b")) is None
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,9 @@ def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
 def test_the_resolvers_name_of_a_host_is_no_second_host(named: dict[str, str]) -> None:
     """`hostname -f` prints "localhost.localdomain" on many hosts; the node name counts."""
     assert (
-        recognised({"insights_commands/hostname_-f": "localhost.localdomain\n", **named}).label
+        recognised_capture(
+            {"insights_commands/hostname_-f": "localhost.localdomain\n", **named}
+        ).label
         == "db-1"
     )
 
@@ -181,10 +191,10 @@ def test_what_tells_of_filesystems_is_kept(name: str) -> None:
     assert is_wanted(TOP + name)
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_every_file_that_an_audit_reads_is_kept(story: str) -> None:
+@pytest.mark.parametrize("fixture", FIXTURE_HOSTS)
+def test_every_file_that_an_audit_reads_is_kept(fixture: str) -> None:
     """A skipped file would be reported as one that the host lacks."""
-    assert passed_over(captured(story)[0]) == set()
+    assert passed_over(captured(fixture)[0]) == set()
 
 
 def test_every_file_that_an_audit_falls_back_on_is_kept() -> None:

@@ -28,13 +28,15 @@ from support.archives.contents import (
     PARTITIONS,
     ROOT_UUID,
     SOS_LINKS,
-    header,
-    recognised,
+    dumpe2fs_header,
+    recognised_capture,
     sos_files,
     sosreport,
 )
 
-FULL = "".join((header(DATA_UUID), "\nGroup 0: (Blocks 0-32767)\n  Primary superblock at 0\n"))
+FULL = "".join(
+    (dumpe2fs_header(DATA_UUID), "\nGroup 0: (Blocks 0-32767)\n  Primary superblock at 0\n")
+)
 UDEV = (
     "P: /devices/pci/virtio1/block/vdb\nN: vdb\nE: DEVNAME=/dev/vdb\nE: MAJOR=253\n"
     "E: ID_MODEL=a=b c\n"
@@ -96,7 +98,7 @@ def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
             {"sos_commands/block/udevadm_info_.dev.vdb": UDEV},
             "DEVNAME=/dev/vdb\nID_MODEL=a=b c\nMAJOR=253",
         ),
-        (RunCommand(("dumpe2fs", "-h", "/dev/vdb")), {}, header(DATA_UUID)),
+        (RunCommand(("dumpe2fs", "-h", "/dev/vdb")), {}, dumpe2fs_header(DATA_UUID)),
         (CapturedDumpe2fs("/dev/vdb"), {"sos_commands/filesys/dumpe2fs_.dev.vdb": FULL}, FULL),
         (ResolvePath("/data"), {}, "mount_id=40\ndevice_number=253:16\ntype=directory"),
         (ResolvePath("/data/x/y"), {}, "mount_id=40\ndevice_number=253:16\ntype=file"),
@@ -234,7 +236,7 @@ def test_each_ask_is_answered_once() -> None:
 def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
     """The mount table has /dev/root, but a user types /dev/vda1."""
     files = {
-        "sos_commands/filesys/dumpe2fs_-h_.dev.root": header(ROOT_UUID),
+        "sos_commands/filesys/dumpe2fs_-h_.dev.root": dumpe2fs_header(ROOT_UUID),
         "proc/1/mountinfo": MOUNTINFO.replace("/dev/vda1", "/dev/root"),
     }
     found = sosreport(files, without=("sos_commands/filesys/dumpe2fs_-h_.dev.vda1",))
@@ -247,7 +249,7 @@ def header_of_vdb(files: dict[str, str]) -> Evidence[str]:
     """Return the answer of an archive with these files instead of the header of vdb."""
     others = sos_files()
     del others["sos_commands/filesys/dumpe2fs_-h_.dev.vdb"]
-    source = recognised({**others, **files}, SOS_LINKS).source
+    source = recognised_capture({**others, **files}, SOS_LINKS).source
     return source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
 
 
@@ -258,8 +260,11 @@ def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
     command = {"exec": "dumpe2fs -h /dev/vdb /data", "filepath": name, "return_code": 0}
     plugins = {"filesys": {"commands": [command]}}
     told = json.dumps({"components": {"report": {"plugins": plugins}}})
-    files = {name: header(DATA_UUID), **({"sos_reports/manifest.json": told} if manifest else {})}
-    assert header_of_vdb(files) == Known(header(DATA_UUID), name)
+    files = {
+        name: dumpe2fs_header(DATA_UUID),
+        **({"sos_reports/manifest.json": told} if manifest else {}),
+    }
+    assert header_of_vdb(files) == Known(dumpe2fs_header(DATA_UUID), name)
 
 
 def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
@@ -281,9 +286,9 @@ def test_the_header_of_another_device_is_no_answer() -> None:
     """Two devices have one file name, and blkid shows the right UUID."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     ask = RunCommand(("dumpe2fs", "-h", "/dev/vdb"))
-    both = sosreport({name: header(ROOT_UUID), f"{name}.1": header(DATA_UUID)})
-    assert both.source.fetch(ask) == Known(header(DATA_UUID), f"{name}.1")
-    wrong = sosreport({name: header(ROOT_UUID)}).source.fetch(ask)
+    both = sosreport({name: dumpe2fs_header(ROOT_UUID), f"{name}.1": dumpe2fs_header(DATA_UUID)})
+    assert both.source.fetch(ask) == Known(dumpe2fs_header(DATA_UUID), f"{name}.1")
+    wrong = sosreport({name: dumpe2fs_header(ROOT_UUID)}).source.fetch(ask)
     assert isinstance(wrong, Unknown)
     assert wrong.detail == (
         f"{name}: not this device by its UUID; two devices may have one file name"
@@ -294,8 +299,8 @@ def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
     """A guess could audit one device's superblock as another's."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     files = {
-        name: header(ROOT_UUID),
-        f"{name}.1": header(DATA_UUID),
+        name: dumpe2fs_header(ROOT_UUID),
+        f"{name}.1": dumpe2fs_header(DATA_UUID),
         "sos_commands/block/blkid_-c_.dev.null": "",
     }
     found = sosreport(files).source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
@@ -306,9 +311,9 @@ def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
 def test_one_device_mounted_twice_has_two_like_files() -> None:
     """For each line of the mount table, sos runs dumpe2fs."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
-    found = sosreport({f"{name}.1": header(DATA_UUID)})
+    found = sosreport({f"{name}.1": dumpe2fs_header(DATA_UUID)})
     answered = found.source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
-    assert answered == Known(header(DATA_UUID), name)
+    assert answered == Known(dumpe2fs_header(DATA_UUID), name)
 
 
 def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:

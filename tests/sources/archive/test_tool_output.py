@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import StatFilesystem
-from support.archives.contents import DATA_UUID, header, sosreport
+from support.archives.contents import DATA_UUID, dumpe2fs_header, sosreport
 
 FOLDER = "sos_commands/filesys"
 BLOCKS = """\
@@ -70,8 +70,15 @@ BLKID = "sos_commands/block/blkid_-c_.dev.null"
 @pytest.mark.parametrize(
     ("files", "block_bytes"),
     [
-        ({HEADER: header(DATA_UUID).replace("size:               4096", FORGED)}, None),
-        ({HEADER: header(DATA_UUID).replace("<none>", "x\nBlock size:               1")}, None),
+        ({HEADER: dumpe2fs_header(DATA_UUID).replace("size:               4096", FORGED)}, None),
+        (
+            {
+                HEADER: dumpe2fs_header(DATA_UUID).replace(
+                    "<none>", "x\nBlock size:               1"
+                )
+            },
+            None,
+        ),
         ({HEADER: "Operation not permitted\n"}, None),
         ({HEADER: "", BLKID: '/dev/vdb: BLOCK_SIZE="2048" TYPE="ext4"\n'}, 2048),
         ({BLKID: f'/dev/vdb: UUID="{DATA_UUID}" BLOCK_SIZE="512" TYPE="ext4"\n'}, 4096),

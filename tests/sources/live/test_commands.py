@@ -18,7 +18,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import Answer, RunCommand, denied_hint
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.commands import LARGEST_OUTPUT_BYTES, Finished, reap, run
-from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, assert_no_waiting, wait_until
 
 
 def test_the_status_and_both_outputs_are_kept() -> None:
@@ -42,7 +42,7 @@ def test_a_process_that_does_not_die_is_not_waited_for() -> None:
     """The wait for a process that does not end, as in uninterruptible sleep, is bounded."""
     process = subprocess.Popen(["sleep", str(HANG_SECONDS)])
     try:
-        with without_waiting():
+        with assert_no_waiting():
             assert reap(process, 0.1) is False
     finally:
         process.kill()
@@ -309,7 +309,7 @@ def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"sleep {HANG_SECONDS} & echo $! $$ >{pids}; sleep {HANG_SECONDS}"
     tool(tmp_path, script)
-    with without_waiting():
+    with assert_no_waiting():
         _, answer = fetch_until_written(tmp_path, pids)
     hint = "use a longer --timeout"
     assert answer == Unknown("lsblk", Why.TIMED_OUT, "no answer within 0.5 s", hint)

@@ -34,7 +34,7 @@ from ext4audit.sources import (
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.files import LARGEST_FILE_BYTES
 from ext4audit.sources.timeouts import WaitBudget
-from support.timing import HANG_SECONDS, PATIENCE_SECONDS, without_waiting
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, assert_no_waiting
 
 HOSTILE = [b"a b", b"new\nline", b"\x1b[31m", b"$(id)", b"[red]", b"\xff", b"-rf", b"::error x"]
 
@@ -75,7 +75,7 @@ def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
     """The last program of an audit is stopped at the deadline."""
     tool(tmp_path, "lsblk", f"sleep {HANG_SECONDS}")
     source = LiveSource(HANG_SECONDS, deadline_seconds=0.3, search_path=(str(tmp_path),))
-    with without_waiting():
+    with assert_no_waiting():
         answer = source.fetch(RunCommand(("lsblk",)))
     assert isinstance(answer, Unknown)
     assert answer.why is Why.TIMED_OUT

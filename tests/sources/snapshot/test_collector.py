@@ -44,26 +44,26 @@ from ext4audit.sources.snapshot import collector as module
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence
 from support.shells.collector import (
-    BRIEF,
     NOBODY,
     SCRIPT,
+    SCRIPT_WITHOUT_WAIT,
     SHELLS,
     TAKEN_AT,
-    answers_in,
     captured,
     changed,
     collect,
     collected_once,
-    differences,
+    differing_answers,
     entries,
-    impatient_with,
     leftovers,
     manifest,
+    manifest_answers,
     some_shells,
     status_after,
+    with_one_second_limit,
     with_seconds,
 )
-from support.timing import HANG_SECONDS, wait_until, without_waiting
+from support.timing import HANG_SECONDS, assert_no_waiting, wait_until
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
 LARGEST_BYTES = 12_288
@@ -78,7 +78,9 @@ one_run = pytest.mark.xdist_group("collector")
 
 def answers_of_lean_text(shell: str) -> dict[Ask, Answer]:
     """Return the answers that `--lean --text` captures."""
-    return answers_in(gzip.decompress(unwrap(collected_once(shell, "--lean", "--text").stdout)))
+    return manifest_answers(
+        gzip.decompress(unwrap(collected_once(shell, "--lean", "--text").stdout))
+    )
 
 
 def test_the_script_fits_a_run_command_service() -> None:
@@ -135,7 +137,7 @@ def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) ->
 
     It shares a group with the tests that make loop devices, which the whole machine sees.
     """
-    assert differences(shell) == {}
+    assert differing_answers(shell) == {}
 
 
 @one_run
@@ -145,7 +147,7 @@ def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
     assemble_host(bare, TAKEN_AT)
     fixed = {ask for ask in bare.answers if isinstance(ask, (ReadFile, RealPath))}
     assert ReadFile("/usr/lib/os-release") in fixed
-    lacking = fixed - answers_in(manifest(collected_once("sh"))).keys()
+    lacking = fixed - manifest_answers(manifest(collected_once("sh"))).keys()
     assert not lacking, "capture() of collect.sh lacks them"
 
 
@@ -174,7 +176,7 @@ def test_arithmetic_fits_32_bits() -> None:
 
 def test_a_shell_of_32_bits_counts_right() -> None:
     """Device numbers and the size of memory do not go through the shell's arithmetic."""
-    answers = answers_in(manifest(collect("mksh", "--lean")))
+    answers = manifest_answers(manifest(collect("mksh", "--lean")))
     number = Path("/").stat().st_dev
     resolved = LiveSource().fetch(ResolvePath("/"))
     assert f"device_number={os.major(number)}:{os.minor(number)}" in str(need(resolved))
@@ -233,7 +235,7 @@ def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
     noise = b"Last login: Fri\r\n\x1b[1mwelcome\x1b[0m\r\n"
     sent = collected_once(shell, "--lean", "--text").stdout.replace(b"\n", b"\r\n")
     raw = unwrap(noise + sent + b"root@host:~# logout\r\n")
-    assert Uname() in answers_in(gzip.decompress(raw))
+    assert Uname() in manifest_answers(gzip.decompress(raw))
 
 
 @one_run
@@ -254,7 +256,7 @@ def test_lean_fits_what_a_cloud_returns_of_standard_output() -> None:
 def test_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
     """`-o FILE` holds fstab and the kernel's command line: both can hold passwords."""
     target = tmp_path / "out put"
-    done = collect("sh", "-o", str(target), script=BRIEF)
+    done = collect("sh", "-o", str(target), script=SCRIPT_WITHOUT_WAIT)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert target.read_bytes().startswith(b"\x1f\x8b")
@@ -341,11 +343,11 @@ def test_nothing_holds_the_output_when_the_script_has_ended(shell: str) -> None:
         assert process.stdout is not None
         process.stdin.write(script.encode())
         process.stdin.close()
-        with without_waiting():
+        with assert_no_waiting():
             assert process.stdout.read().endswith(b"-----\n")
 
 
-IMPATIENT = impatient_with(
+IMPATIENT = with_one_second_limit(
     changed(
         SCRIPT,
         (
@@ -397,20 +399,22 @@ def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
 @some_shells
 def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
     """Run as nobody, the script succeeds and reports the refused answers."""
-    answers = answers_in(manifest(collect(shell, wrapper=NOBODY)))
+    answers = manifest_answers(manifest(collect(shell, wrapper=NOBODY)))
     assert answers[EffectiveUser()] == Known("65534", "effective user")
     assert isinstance(answers[ReadFile("/proc/self/mountinfo")], Known)
 
 
 def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
     """After an error / is read-only and a snapshot is needed: /run is used instead."""
-    manifest(collect("sh", script=BRIEF, environment={"TMPDIR": str(tmp_path / "missing")}))
+    manifest(
+        collect("sh", script=SCRIPT_WITHOUT_WAIT, environment={"TMPDIR": str(tmp_path / "missing")})
+    )
 
 
 @some_shells
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
     """Exit status 1 without a message is not enough: a pipe's reader would see an empty file."""
-    script = BRIEF.replace("/run /dev/shm;", "/proc/nonexistent;")
+    script = SCRIPT_WITHOUT_WAIT.replace("/run /dev/shm;", "/proc/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"collect.sh: no writable TMPDIR\n"
@@ -419,13 +423,13 @@ def test_without_any_place_for_files_it_says_so(shell: str) -> None:
 @pytest.mark.parametrize("tool", ["gzip", "base64"])
 def test_the_script_names_tools_that_may_be_missing(tool: str) -> None:
     """Without gzip the manifest is sent uncompressed, and without base64 openssl replaces it."""
-    script = BRIEF.replace(f"\n{tool} ", f"\nno-{tool} ")
-    assert script != BRIEF
+    script = SCRIPT_WITHOUT_WAIT.replace(f"\n{tool} ", f"\nno-{tool} ")
+    assert script != SCRIPT_WITHOUT_WAIT
     done = collect("sh", *(("--text",) if tool == "base64" else ()), script=script)
     if tool == "gzip":
-        assert Uname() in answers_in(done.stdout)
+        assert Uname() in manifest_answers(done.stdout)
     elif shutil.which("openssl"):
-        assert Uname() in answers_in(gzip.decompress(unwrap(done.stdout)))
+        assert Uname() in manifest_answers(gzip.decompress(unwrap(done.stdout)))
 
 
 def without(tool: str, directory: Path) -> str:
@@ -448,7 +452,7 @@ def test_without_a_tool_no_path_is_said_to_be_missing(
         pytest.skip("busybox can have them itself")
     script = without(tool, tmp_path / "bin")
     done = collect(shell, "--lean", script=script)
-    answers = answers_in(gzip.decompress(done.stdout))
+    answers = manifest_answers(gzip.decompress(done.stdout))
     about_paths = [
         answer for ask, answer in answers.items() if isinstance(ask, (RealPath, ResolvePath))
     ]
@@ -505,5 +509,7 @@ def test_implausible_memory_is_estimated(shell: str, available: str, tmp_path: P
     table = tmp_path / "meminfo"
     table.write_text(IMPLAUSIBLE.format(available))
     wrapper = ("unshare", "-m", "sh", "-c", OLD_MEMINFO, str(table))
-    answers = answers_in(manifest(collect(shell, script=BRIEF, wrapper=wrapper)))
+    answers = manifest_answers(
+        manifest(collect(shell, script=SCRIPT_WITHOUT_WAIT, wrapper=wrapper))
+    )
     assert need(answers[VirtualMemory()]) == f"{1000 * 1024}\n{300 * 1024}"

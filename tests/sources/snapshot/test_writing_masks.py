@@ -17,10 +17,10 @@ from ext4audit.sources.snapshot.writing import mask, masked_text
 from support.hosts.snapshots import write_snapshot
 from support.shells.collector import (
     SCRIPT,
-    answers_in,
     collect,
     entries,
     manifest,
+    manifest_answers,
     some_shells,
 )
 
@@ -103,7 +103,7 @@ def test_the_script_masks_the_same(shell: str, awk: str, tmp_path: Path) -> None
     script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
     script = script.replace("/etc/fstab", str(fstab)).replace("/^.(etc.fstab|", f"/({fstab.name}|")
     sent = manifest(collect(shell, "--lean", script=script))
-    assert answers_in(sent)[ReadFile(str(fstab))] == Known(masked_text(text), str(fstab))
+    assert manifest_answers(sent)[ReadFile(str(fstab))] == Known(masked_text(text), str(fstab))
     assert json.loads(sent.decode("utf-8", "surrogateescape"))["masked"] == [str(fstab)]
     assert b"S3c" not in sent
 
@@ -141,7 +141,7 @@ def test_the_script_masks_mount_tables(tmp_path: Path) -> None:
     script = SCRIPT.replace("long /proc/self/mountinfo\n", f"long {place}\nreturn\n")
     script = script.replace("proc.*(line|info)", ".*(line|info)")
     sent = manifest(collect("sh", script=script))
-    assert answers_in(sent)[ReadFile(str(place))] == Known(masked_text(table), str(place))
+    assert manifest_answers(sent)[ReadFile(str(place))] == Known(masked_text(table), str(place))
     assert "proc.*(line|info)" in SCRIPT
 
 

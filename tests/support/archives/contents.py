@@ -31,7 +31,7 @@ def archive(
     return made
 
 
-def empty(*folders: str) -> MemoryArchive:
+def empty_archive(*folders: str) -> MemoryArchive:
     """Return an archive that contains only directories."""
     made = MemoryArchive("empty.tar", ARCHIVE_LIMITS)
     for folder in folders:
@@ -39,7 +39,7 @@ def empty(*folders: str) -> MemoryArchive:
     return made
 
 
-def header(uuid: str, *, defaults: str = "user_xattr acl") -> str:
+def dumpe2fs_header(uuid: str, *, defaults: str = "user_xattr acl") -> str:
     """Return the output of `dumpe2fs -h` including stderr, as sos stores it."""
     return (
         "dumpe2fs 1.47.0 (5-Feb-2023)\n"
@@ -105,8 +105,8 @@ UNAME = "Linux db-1 5.14.0-427.el9.x86_64 #1 SMP PREEMPT_DYNAMIC x86_64 x86_64 x
 def sos_files() -> Files:
     """Return the files of a small host without a manifest, as in sos before 4.0."""
     return {
-        "sos_commands/filesys/dumpe2fs_-h_.dev.vda1": header(ROOT_UUID),
-        "sos_commands/filesys/dumpe2fs_-h_.dev.vdb": header(DATA_UUID),
+        "sos_commands/filesys/dumpe2fs_-h_.dev.vda1": dumpe2fs_header(ROOT_UUID),
+        "sos_commands/filesys/dumpe2fs_-h_.dev.vdb": dumpe2fs_header(DATA_UUID),
         "sos_commands/block/ls_-lanR_.dev": DEV_LISTING,
         "sos_commands/block/blkid_-c_.dev.null": (
             f'/dev/vda1: UUID="{ROOT_UUID}" TYPE="ext4" PARTUUID="aaaa-01"\n'
@@ -133,7 +133,7 @@ def sos_files() -> Files:
 SOS_LINKS = {"proc/self": "1", "sys/block/vdb": "../devices/pci/virtio1/block/vdb"}
 
 
-def below(top: str, files: Mapping[str, str]) -> Files:
+def moved_below(top: str, files: Mapping[str, str]) -> Files:
     """Return the files with their paths moved below a directory."""
     return {f"{top}/{path}": content for path, content in files.items()}
 
@@ -144,7 +144,7 @@ def capture(files: dict[str, str]) -> SosCapture:
     return SosCapture(made, "", kind="sosreport", commands="sos_commands")
 
 
-def recognised(
+def recognised_capture(
     files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
 ) -> Captured:
     """Return the capture as which an archive of these files is recognised."""
@@ -162,4 +162,4 @@ def sosreport(
         for path, content in {**sos_files(), **(changed or {})}.items()
         if not path.startswith(without or ("\0",))
     }
-    return recognised(files, SOS_LINKS)
+    return recognised_capture(files, SOS_LINKS)

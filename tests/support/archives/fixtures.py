@@ -1,7 +1,7 @@
 """Write the fixture archives that no program on this machine can make, in their formats.
 
 `PYTHONPATH=tests uv run python -m support.archives.fixtures` rewrites
-fixtures/archives/<story>/archive for the Insights and the supportconfig story. The sosreport story
+fixtures/archives/<fixture>/archive for Insights and the supportconfig. The sosreport
 is a real archive of sos 4.0, without files that have no facts about filesystems, and with changed
 names of the machine.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from support.archives.contents import DATA_UUID, ROOT_UUID, header
+from support.archives.contents import DATA_UUID, ROOT_UUID, dumpe2fs_header
 
 ARCHIVES = Path(__file__).parents[3] / "fixtures" / "archives"
 INSIGHTS = "insights-nobarrier-on-lvm/archive/insights-rhel-1-20201110174255"
@@ -21,7 +21,7 @@ SUPPORTCONFIG = "supportconfig-dioread-nolock-nodelalloc/archive/scc_sles-1_2402
 def insights() -> dict[str, str]:
     """Return RHEL 8 with nobarrier on a striped LVM volume; Insights captures no options files."""
     commands = {
-        "dumpe2fs_-h_.dev.mapper.vg-data": header(DATA_UUID),
+        "dumpe2fs_-h_.dev.mapper.vg-data": dumpe2fs_header(DATA_UUID),
         "dumpe2fs_-h_.dev.sda1": "/bin/bash: dumpe2fs: command not found\n",
         "blkid_-c_.dev.null": (
             f'/dev/sda1: UUID="{ROOT_UUID}" TYPE="ext4" PARTUUID="5c1e9a7c-01"\n'
@@ -77,7 +77,7 @@ def supportconfig() -> dict[str, str]:
     lsblk = "lsblk -o 'NAME,KNAME,MAJ:MIN,FSTYPE,LABEL,RO,RM,MODEL,SIZE,OWNER,GROUP,MODE,"
     lsblk += "ALIGNMENT,MIN-IO,OPT-IO,PHY-SEC,LOG-SEC,ROTA,SCHED,MOUNTPOINT'"
     return {
-        "basic-environment.txt": _sections(
+        "basic-environment.txt": _supportconfig_texts(
             ("Command", "/usr/bin/date", "Fri Feb 16 09:21:33 UTC 2024\n"),
             (
                 "Command",
@@ -96,7 +96,7 @@ def supportconfig() -> dict[str, str]:
                 ),
             ),
         ),
-        "fs-diskio.txt": _sections(
+        "fs-diskio.txt": _supportconfig_texts(
             (
                 "Configuration File",
                 "/proc/partitions",
@@ -143,21 +143,23 @@ def supportconfig() -> dict[str, str]:
                 ),
             ),
         ),
-        "lvm.txt": _sections(("Command", "/sbin/dmsetup table", "No devices found\n")),
-        "boot.txt": _sections(("Configuration File", "/proc/cmdline", "root=/dev/sda1 quiet\n")),
+        "lvm.txt": _supportconfig_texts(("Command", "/sbin/dmsetup table", "No devices found\n")),
+        "boot.txt": _supportconfig_texts(
+            ("Configuration File", "/proc/cmdline", "root=/dev/sda1 quiet\n")
+        ),
         "rpm.txt": "not read\n",
     }
 
 
-def _sections(*sections: tuple[str, str, str]) -> str:
+def _supportconfig_texts(*sections: tuple[str, str, str]) -> str:
     return "".join(
         f"#==[ {kind} ]==={'=' * 30}#\n# {title}\n{body}\n" for kind, title, body in sections
     )
 
 
-def write(story: str, files: dict[str, str]) -> None:
-    """Rewrite the files of a story."""
-    target = ARCHIVES / story
+def write(fixture: str, files: dict[str, str]) -> None:
+    """Rewrite the files of a fixture."""
+    target = ARCHIVES / fixture
     shutil.rmtree(target.parent, ignore_errors=True)
     for name, text in files.items():
         path = target / name

@@ -1,7 +1,7 @@
 """A captured host as another program would have captured it at the same time.
 
 It has only answers that such programs record in some form: no bytes of devices, no file of the boot
-loader, and no absent files. `support.archives.forms` writes the files of each program.
+loader, and no absent files. `support.archives.formats` writes the files of each program.
 """
 
 from __future__ import annotations

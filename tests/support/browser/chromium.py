@@ -20,13 +20,13 @@ from typing import Any
 
 from support.timing import PATIENCE_SECONDS
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
     "--hide-scrollbars --remote-debugging-pipe --enable-logging=stderr"
 ).split()
-_PIECE = 1 << 16
+_READ_BYTES = 1 << 16
 _START = (
     "import fcntl, os, sys\n"
     "to, of = (fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3])\n"
@@ -39,7 +39,7 @@ _START = (
 
 def executable() -> str | None:
     """Return the path of the browser, None if it is not installed."""
-    return next((path for path in map(shutil.which, NAMES) if path), None)
+    return next((path for path in map(shutil.which, PROGRAM_NAMES) if path), None)
 
 
 class Tab:
@@ -51,13 +51,13 @@ class Tab:
         self._number = 0
         self._session: str | None = None
         self.events: list[tuple[str, dict[str, Any]]] = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self.ask(f"{domain}.enable")
+            self.call(f"{domain}.enable")
 
-    def ask(self, method: str, **parameters: Any) -> Any:
+    def call(self, method: str, **parameters: Any) -> Any:
         """Send a command and return its result; events that arrive meanwhile are stored."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
@@ -73,18 +73,18 @@ class Tab:
     def open(self, path: Path, fragment: str = "") -> None:
         """Load a file and wait until it has loaded."""
         self.events.clear()
-        self.ask("Page.navigate", url=path.as_uri() + fragment)
-        while not self.seen("Page.loadEventFired"):
+        self.call("Page.navigate", url=path.as_uri() + fragment)
+        while not self.events_of("Page.loadEventFired"):
             self._next()
 
-    def seen(self, method: str) -> list[dict[str, Any]]:
+    def events_of(self, method: str) -> list[dict[str, Any]]:
         """Return the events of one kind since the page was opened."""
         return [parameters for name, parameters in self.events if name == method]
 
     def value(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; the page's policy does not apply."""
         wanted = {"returnByValue": True, "awaitPromise": True}
-        answer = self.ask("Runtime.evaluate", expression=expression, **wanted)
+        answer = self.call("Runtime.evaluate", expression=expression, **wanted)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -104,50 +104,50 @@ class Tab:
             f"(document.querySelector({selector!r}).getBoundingClientRect())"
         )
         mouse = {"x": left, "y": top, "button": "left", "clickCount": 1}
-        self.ask("Input.dispatchMouseEvent", type="mousePressed", **mouse)
-        self.ask("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+        self.call("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
 
-    def press(self, key: str, code: int, *, shift: bool = False, text: str = "") -> None:
+    def press_key(self, key: str, code: int, *, shift: bool = False, text: str = "") -> None:
         """Press and release one key."""
         common = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
-        self.ask("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
-        self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def look(self, *, width: int = 1200, media: str = "screen", scheme: str = "light") -> None:
+    def set_media(self, *, width: int = 1200, media: str = "screen", scheme: str = "light") -> None:
         """Set the width, the medium and the colour scheme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.ask("Emulation.setDeviceMetricsOverride", **size)
+        self.call("Emulation.setDeviceMetricsOverride", **size)
         wish = {"name": "prefers-color-scheme", "value": scheme}
-        self.ask("Emulation.setEmulatedMedia", media=media, features=[wish])
+        self.call("Emulation.setEmulatedMedia", media=media, features=[wish])
 
-    def picture(self) -> bytes:
+    def screenshot(self) -> bytes:
         """Return a PNG of the whole page."""
         wanted = {"captureBeyondViewport": True, "optimizeForSpeed": True}
-        answer = self.ask("Page.captureScreenshot", format="png", **wanted)
+        answer = self.call("Page.captureScreenshot", format="png", **wanted)
         return base64.b64decode(answer["data"])
 
-    def paper(self) -> bytes:
+    def pdf(self) -> bytes:
         """Return a PDF of the printed page."""
-        return base64.b64decode(self.ask("Page.printToPDF", printBackground=False)["data"])
+        return base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"])
 
-    def complaints(self) -> list[str]:
+    def errors(self) -> list[str]:
         """Return log entries (policy violations), exceptions and console messages of the page."""
-        reported = [str(each["entry"]["text"]) for each in self.seen("Log.entryAdded")]
-        reported += [str(each) for each in self.seen("Runtime.exceptionThrown")]
-        return reported + [str(each["args"]) for each in self.seen("Runtime.consoleAPICalled")]
+        reported = [str(each["entry"]["text"]) for each in self.events_of("Log.entryAdded")]
+        reported += [str(each) for each in self.events_of("Runtime.exceptionThrown")]
+        return reported + [str(each["args"]) for each in self.events_of("Runtime.consoleAPICalled")]
 
     def requests(self) -> list[str]:
         """Return the URLs that the page requested."""
-        return [each["request"]["url"] for each in self.seen("Network.requestWillBeSent")]
+        return [each["request"]["url"] for each in self.events_of("Network.requestWillBeSent")]
 
     def answers(self) -> list[str]:
         """Return the URLs that sent a response."""
-        return [each["response"]["url"] for each in self.seen("Network.responseReceived")]
+        return [each["response"]["url"] for each in self.events_of("Network.responseReceived")]
 
     def _next(self) -> dict[str, Any]:
         """Read and return one message; events are stored."""
         while b"\0" not in self._rest:
-            piece = os.read(self._from, _PIECE)
+            piece = os.read(self._from, _READ_BYTES)
             assert piece, "the browser has gone"
             self._rest += piece
         raw, _, self._rest = self._rest.partition(b"\0")
@@ -158,7 +158,7 @@ class Tab:
 
 
 @contextmanager
-def opened(home: Path) -> Iterator[Tab]:
+def running_browser(home: Path) -> Iterator[Tab]:
     """Start a browser with its profile, cache and logs in the folder `home`, and end it."""
     path = executable()
     assert path is not None

@@ -23,7 +23,7 @@ def markup(*hosts: Report | Audited, page: Page = PAGE) -> str:
     return html.render(given, page)
 
 
-def read(*hosts: Report | Audited, page: Page = PAGE) -> Element:
+def rendered(*hosts: Report | Audited, page: Page = PAGE) -> Element:
     """Render hosts, and return the root of the strictly parsed page."""
     return parsed(markup(*hosts, page=page))
 
@@ -37,7 +37,7 @@ def parsed(text: str) -> Element:
     return root
 
 
-def words(element: Element) -> str:
+def text_of(element: Element) -> str:
     """Return the text of an element with normalized whitespace."""
     return " ".join("".join(element.itertext()).split())
 
@@ -53,7 +53,7 @@ def only(elements: Sequence[Element]) -> Element:
     return element
 
 
-def tags(root: Element) -> Iterator[str]:
+def tag_names(root: Element) -> Iterator[str]:
     """Yield the name of each element, without the namespace of SVG."""
     for element in root.iter():
         yield element.tag.rpartition("}")[2]
@@ -65,13 +65,13 @@ def attributes(root: Element) -> Iterator[tuple[str, str]]:
         yield from element.attrib.items()
 
 
-def fold(root: Element, beginning: str) -> Element:
+def details_element(root: Element, beginning: str) -> Element:
     """Return the only <details> element whose summary begins with these words."""
-    found = [each for each in root.iter("details") if words(each[0]).startswith(beginning)]
+    found = [each for each in root.iter("details") if text_of(each[0]).startswith(beginning)]
     return only(found)
 
 
-def suppressed(of: Report, code: str) -> Report:
+def with_suppressed_rule(of: Report, code: str) -> Report:
     """Return a report with the findings of one rule suppressed."""
     why = Suppression("Replaced in spring", "dba@example", "2027-03-31")
     verdicts = [
@@ -83,7 +83,7 @@ def suppressed(of: Report, code: str) -> Report:
     return of._replace(verdicts=tuple(verdicts))
 
 
-def known_before(of: Report) -> Report:
+def with_known_findings(of: Report) -> Report:
     """Return a report with every finding marked as known from a baseline."""
     verdicts = [
         v._replace(findings=tuple(f._replace(known=True) for f in v.findings)) for v in of.verdicts

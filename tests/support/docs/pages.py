@@ -17,7 +17,7 @@ SHELL = "sh"
 TRANSCRIPT = "console"
 """The language of a block of commands after prompts, with their outputs."""
 PROMPT = "$ "
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -44,7 +44,8 @@ def name(page: Path) -> str:
 def blocks(text: str, *languages: str) -> list[Block]:
     """Return the fenced blocks of a page in the given languages."""
     found = [
-        Block(match[1], match[2], match.start(2), match.end(2)) for match in _BLOCK.finditer(text)
+        Block(match[1], match[2], match.start(2), match.end(2))
+        for match in _FENCED_BLOCK.finditer(text)
     ]
     return [block for block in found if block.language in languages]
 

@@ -39,7 +39,7 @@ Kernel bugs and the grammar of mount options are data, with the affected ranges 
 distribution's packages, compared in the way of its package manager. A finding about a kernel
 whose backports cannot be known is *possible*, never *confirmed*.
 """
-HEAD = "| rule | name | worst | runs | what it finds |\n|---|---|---|---|---|"
+TABLE_HEAD = "| rule | name | worst | runs | what it finds |\n|---|---|---|---|---|"
 
 
 def rule_pages() -> Mapping[str, str]:
@@ -49,7 +49,7 @@ def rule_pages() -> Mapping[str, str]:
 
 def rule_page(rule: Rule) -> str:
     """Return the page of one rule: the output of `explain`, and when the rule runs."""
-    return f"{page_of(rule)}\n[All rules]({INDEX}) · runs: {runs(rule)}\n"
+    return f"{page_of(rule)}\n[All rules]({INDEX}) · runs: {when_it_runs(rule)}\n"
 
 
 def index() -> str:
@@ -59,15 +59,17 @@ def index() -> str:
 
 def _family(code: str) -> str:
     rows = [_row(rule) for rule in all_rules() if rule.family == code]
-    return "\n".join([f"## {FAMILIES[code]}", "", HEAD, *rows, ""])
+    return "\n".join([f"## {FAMILIES[code]}", "", TABLE_HEAD, *rows, ""])
 
 
 def _row(rule: Rule) -> str:
     link = f"[{rule.code}]({rule.code}.md)"
-    return f"| {link} | {rule.name} | {rule.severity.value} | {runs(rule)} | {rule.summary} |"
+    return (
+        f"| {link} | {rule.name} | {rule.severity.value} | {when_it_runs(rule)} | {rule.summary} |"
+    )
 
 
-def runs(rule: Rule) -> str:
+def when_it_runs(rule: Rule) -> str:
     """Return when a rule runs if no rules are selected."""
     if rule.default:
         return "always" if rule.in_plans else "hosts"

@@ -69,7 +69,7 @@ def detach_unneeded_mounts(*kept: Path) -> None:
 
 
 @contextmanager
-def another_namespace() -> Iterator[int]:
+def other_mount_namespace() -> Iterator[int]:
     """Keep a copy of this mount namespace alive with a process, and yield its process ID."""
     script = "mount --make-rprivate / && echo ready && exec cat"
     with subprocess.Popen(
@@ -83,7 +83,7 @@ def another_namespace() -> Iterator[int]:
         yield holder.pid
 
 
-def etc_of_its_own(folder: Path) -> str:
+def private_etc_command(folder: Path) -> str:
     """Return a command that gives a mount namespace an /etc whose changes stay in a folder.
 
     It mounts an overlay, because a copy of 1,300 files takes half a second, and as long to remove.

@@ -28,10 +28,10 @@ from ext4audit.sources.live import LiveSource
 from support.timing import PATIENCE_SECONDS
 
 CAP_SYS_RESOURCE = 24
-ASKS_WHETHER_OPEN = "/proc/[0-9]*/fd"
-LOOKED_AT_SECONDS = 60
+OPEN_FILES_GLOB = "/proc/[0-9]*/fd"
+BUSY_SECONDS = 60
 """How long other tests may have a device open: on a busy machine, one may pause meanwhile."""
-LOOKS_AT_ALL = 20
+BUSY_RETRIES = 20
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 
@@ -68,23 +68,23 @@ def may_resize() -> bool:
 
 def run_shell(command: str) -> None:
     """Run a printed command in a shell; it must succeed."""
-    done = done_by_shell(command)
+    done = run_in_shell(command)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
-def done_by_shell(command: str) -> subprocess.CompletedProcess[bytes]:
+def run_in_shell(command: str) -> subprocess.CompletedProcess[bytes]:
     """Run a printed command in a POSIX shell, and return the completed process.
 
     Another test may have the device open just when the command checks whether any process does.
     The command then fails without output, and is run again.
     """
-    end = time.monotonic() + LOOKED_AT_SECONDS
+    end = time.monotonic() + BUSY_SECONDS
     while True:
         done = subprocess.run(
             ["sh", "-c", command], capture_output=True, check=False, timeout=PATIENCE_SECONDS
         )
         is_silent = done.returncode and not done.stdout and not done.stderr
-        if not is_silent or ASKS_WHETHER_OPEN not in command or time.monotonic() > end:
+        if not is_silent or OPEN_FILES_GLOB not in command or time.monotonic() > end:
             return done
         time.sleep(0.2)
 
@@ -135,7 +135,7 @@ class Scratch:
 
     def host(self) -> Host:
         """Assemble the host with this filesystem only."""
-        return scan(self.mount_point)
+        return scanned_host(self.mount_point)
 
     def filesystem(self) -> Filesystem:
         """Assemble the host, and return this filesystem."""
@@ -146,7 +146,7 @@ class Scratch:
         return judge_host(self.host(), code)
 
 
-def scan(*paths: Path | str) -> Host:
+def scanned_host(*paths: Path | str) -> Host:
     """Assemble the host with the filesystems that contain some paths, as `scan PATH` does."""
     source = LiveSource()
     resolver = TargetResolver(source, take_inventory(source))
@@ -155,16 +155,16 @@ def scan(*paths: Path | str) -> Host:
         found = resolver.resolve(os.fspath(path))
         assert isinstance(found, Superblocks), found
         numbers.update(found.device_numbers)
-    return assembled(numbers)
+    return assembled_host(numbers)
 
 
-def assembled(only: Collection[DeviceNumber] | None = None) -> Host:
+def assembled_host(only: Collection[DeviceNumber] | None = None) -> Host:
     """Assemble the host, with some of its filesystems or all of them.
 
     Other tests make devices meanwhile: one that appears after lsblk has run makes the list of
     devices unknown, and the host is assembled again.
     """
-    for _ in range(LOOKS_AT_ALL):
+    for _ in range(BUSY_RETRIES):
         host = assemble_host(LiveSource(), TAKEN_AT, only=only)
         if isinstance(host.devices, Known) or "does not list" not in host.devices.detail:
             break
@@ -177,7 +177,7 @@ def judge_host(host: Host, code: str) -> Verdict:
     return judge(rule, host.filesystems[0], host)
 
 
-def apply(remedy: Remedy, phases: Sequence[Phase] = tuple(Phase)[:3]) -> None:
+def apply_remedy(remedy: Remedy, phases: Sequence[Phase] = tuple(Phase)[:3]) -> None:
     """Run a remedy's commands in the order in which they are printed."""
     assert remedy.steps, f"{remedy.summary} has no commands"
     for step in remedy.lines:
@@ -187,4 +187,4 @@ def apply(remedy: Remedy, phases: Sequence[Phase] = tuple(Phase)[:3]) -> None:
 
 def roll_back(remedy: Remedy) -> None:
     """Run a remedy's rollback."""
-    apply(remedy, (Phase.ROLLBACK,))
+    apply_remedy(remedy, (Phase.ROLLBACK,))

@@ -16,7 +16,7 @@ NOTIFYING = re.compile(
 """Text that GitHub replaces: mentions, references, emoji, links, formulas."""
 
 
-class Shown(HTMLParser):
+class RenderedPage(HTMLParser):
     """A page: its tags, its texts outside and inside code, and its tables as rows of cells."""
 
     def __init__(self, markdown: str) -> None:

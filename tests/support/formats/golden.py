@@ -1,9 +1,9 @@
 """Golden outputs: the expected report of a fixture in a format, stored next to the fixture.
 
 The report is in `expected.<exit code>.<format>`. `pytest --accept` rewrites the files; a person
-then reviews the diff. Every story has text and JSON. The other formats are stored for the stories
-of `TELLING` and for one fleet; NDJSON, which is the JSON report on one line, for the fleet only.
-tests/renderers parses each format for every story.
+then reviews the diff. Every fixture has text and JSON. The other formats are stored for the
+fixtures of `IN_EVERY_FORMAT` and for one fleet; NDJSON, which is the JSON report on one line, for
+the fleet only. tests/renderers parses each format for every fixture.
 
 The descriptors of all rules, nine tenths of a SARIF log, are stored only once, in sarif-rules.json
 next to this module. They are inserted before the comparison, so the whole log is compared.
@@ -29,18 +29,18 @@ from ext4audit.report import (
     nagios_code,
 )
 from ext4audit.rules import all_rules
-from support.hosts.stories import STORIES, TELLING
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, IN_EVERY_FORMAT
 
 PAGE = Page(tool_version="0", taken_at="2026-01-02T03:04:05Z")
 SARIF_RULES = Path(__file__).with_name("sarif-rules.json")
-FOR_EVERY_STORY = ("text", "json")
-KEPT = [
-    (story, fmt)
-    for story in STORIES
+FOR_EVERY_HOST = ("text", "json")
+STORED_REPORTS = [
+    (fixture, fmt)
+    for fixture in FIXTURE_HOSTS
     for fmt in FORMATS
-    if fmt in FOR_EVERY_STORY or (story in TELLING and fmt != "ndjson")
+    if fmt in FOR_EVERY_HOST or (fixture in IN_EVERY_FORMAT and fmt != "ndjson")
 ]
-"""The pairs of a story and a format in which its report is stored."""
+"""The pairs of a fixture and a format in which its report is stored."""
 
 
 def check_golden(folder: Path, hosts: Sequence[Audited], fmt: str, *, accept: bool) -> None:
@@ -56,7 +56,7 @@ def check_golden(folder: Path, hosts: Sequence[Audited], fmt: str, *, accept: bo
     assert found == (_with_descriptors(kept, accept=accept) if fmt == "sarif" else kept)
 
 
-def kept_descriptors(*, accept: bool) -> dict[str, Any]:
+def stored_descriptors(*, accept: bool) -> dict[str, Any]:
     """Return the stored descriptors of all rules by code; `accept` rewrites them."""
     if accept:
         descriptors = {rule.code: descriptor(rule) for rule in all_rules()}
@@ -72,7 +72,7 @@ def _by_code(log: str) -> str:
 
 def _with_descriptors(kept: str, *, accept: bool) -> str:
     """Return the complete log for a stored one with codes in place of descriptors."""
-    return _replace_rules(kept, kept_descriptors(accept=accept).__getitem__)
+    return _replace_rules(kept, stored_descriptors(accept=accept).__getitem__)
 
 
 def _replace_rules(text: str, change: Callable[[Any], Any]) -> str:

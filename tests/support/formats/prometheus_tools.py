@@ -46,7 +46,7 @@ def promtool(*arguments: str, text: str | None = None) -> str:
 
 
 @contextmanager
-def exporting(folder: Path) -> Iterator[str]:
+def running_exporter(folder: Path) -> Iterator[str]:
     """Run node_exporter on a folder of text files, and yield the address of its metrics."""
     assert NODE_EXPORTER is not None, "needs node_exporter"
     command = [
@@ -66,7 +66,7 @@ def exporting(folder: Path) -> Iterator[str]:
             exporter.terminate()
 
 
-def scraped(address: str) -> str:
+def scrape(address: str) -> str:
     """Return the metrics that an exporter exposes at an address."""
     with urlopen(address, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - our own exporter
         return str(answer.read().decode())

@@ -82,11 +82,11 @@ def barriers(fs: Filesystem, _host: Host) -> RuleOutput:
                 Citation("option in force", "nobarrier", "/proc/fs/ext4/md127/options"),
                 Citation("mount point", fs.mount_points[0], "/proc/self/mountinfo"),
             ),
-            (BARRIERS_ON, Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT)),
+            (BARRIER_REMEDY, Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT)),
         )
 
 
-BARRIERS_ON = Remedy(
+BARRIER_REMEDY = Remedy(
     "Enable barriers again.",
     Disruption.ONLINE,
     (
@@ -106,7 +106,7 @@ BARRIERS_ON = Remedy(
 )
 
 
-EDITS = Remedy(
+EDIT_REMEDY = Remedy(
     "Take nodelalloc away.",
     Disruption.REMOUNT,
     (
@@ -146,7 +146,7 @@ EDITS = Remedy(
 @rule("PRF003", "nodelalloc-without-profile", severity=Severity.MEDIUM, since="0.1")
 def edits(_fs: Filesystem, _host: Host) -> RuleOutput:
     """Find that files must be changed on every filesystem."""
-    yield Finding("Slow.", Severity.MEDIUM, Confidence.CONFIRMED, (), (EDITS,))
+    yield Finding("Slow.", Severity.MEDIUM, Confidence.CONFIRMED, (), (EDIT_REMEDY,))
 
 
 @rule("CAP002", "slow-disk", severity=Severity.MEDIUM, since="0.1")
@@ -272,12 +272,12 @@ def report(host_: Host, *rules: Rule) -> Report:
     return audit(LIVE, host_, rules)
 
 
-def night_report() -> Report:
+def critical_report() -> Report:
     """Return a report of two clean filesystems, and a critical finding on a hostile mount point."""
     return report(host(root(), boot(), md127()), barriers, hotspot, renames)
 
 
-def slow_report(number: int, *rules: Rule) -> Report:
+def repeated_report(number: int, *rules: Rule) -> Report:
     """Return a report of `number` filesystems with the same defect."""
     made = [
         filesystem(uuid=f"u{n}", device=f"/dev/d{n}", mounts=(mount(f"/srv/{n}"),), name=f"d{n}")
@@ -290,12 +290,12 @@ def unread_report(number: int) -> Report:
     """Return a report of `number` filesystems whose superblocks only root can read."""
     named = [
         fs._replace(superblock=replace(UNREAD, what=f"superblock of {fs.device}"))
-        for fs in slow_report(number).host.filesystems
+        for fs in repeated_report(number).host.filesystems
     ]
     return report(host(*named), inodes)
 
 
-def murky_report() -> Report:
+def incomplete_report() -> Report:
     """Return an incomplete report, with unread superblocks, a broken rule, and a gap."""
     unseen = [
         filesystem(uuid=f"u-sd{letter}", device=f"/dev/sd{letter}", superblock=UNREAD, name="sd")
@@ -367,12 +367,14 @@ def as_text(
 
 
 PAGE = Page("0.1.0", "2026-01-02T03:04:05Z", seconds=1.25)
-NIGHT = Audited("fleet/night", night_report())
-CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
-MURKY = Audited("fleet/murky", murky_report()._replace(host=murky_report().host._replace(name="m")))
-UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
+CRITICAL = Audited("fleet/night", critical_report())
+CLEAN_HOST = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
+INCOMPLETE = Audited(
+    "fleet/murky", incomplete_report()._replace(host=incomplete_report().host._replace(name="m"))
+)
+UNREADABLE_HOST = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
-GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.", "u-sdz")
+FIXED_FINDING = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.", "u-sdz")
 NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
 
 
@@ -395,7 +397,7 @@ def processed_report() -> Report:
         return finding._replace(known=verdict.rule.code == "LAY001")
 
     judged = report(subjects, barriers, hotspot, renames, old_kernel)
-    return changed(judged, process)._replace(fixed=(GONE,), notices=(NOTICE,))
+    return changed(judged, process)._replace(fixed=(FIXED_FINDING,), notices=(NOTICE,))
 
 
 def rated_report(severity: Severity) -> Report:
@@ -404,5 +406,5 @@ def rated_report(severity: Severity) -> Report:
     return changed(judged, lambda _, finding: finding._replace(severity=severity))
 
 
-PROCESSED = Audited("fleet/treated", processed_report())
-FLEET = (NIGHT, CLEAN, MURKY, UNREADABLE, PROCESSED)
+PROCESSED_REPORT = Audited("fleet/treated", processed_report())
+FLEET = (CRITICAL, CLEAN_HOST, INCOMPLETE, UNREADABLE_HOST, PROCESSED_REPORT)

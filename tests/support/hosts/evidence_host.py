@@ -142,7 +142,7 @@ class HostSource:
     """Replays the answers of a host; everything else is absent."""
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
-        self._told = MapSource(answers)
+        self._answers = MapSource(answers)
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
@@ -150,9 +150,9 @@ class HostSource:
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
         """Return the answer of the host."""
-        answer: Answer = self._told.fetch(ask)
-        untold = isinstance(answer, Unknown) and answer.why is Why.NOT_CAPTURED
-        return absent(describe(ask)) if untold else answer
+        answer: Answer = self._answers.fetch(ask)
+        is_uncaptured = isinstance(answer, Unknown) and answer.why is Why.NOT_CAPTURED
+        return absent(describe(ask)) if is_uncaptured else answer
 
 
 class HostEvidence:
@@ -161,9 +161,9 @@ class HostEvidence:
     def __init__(self) -> None:
         self.answers: dict[Ask, Answer] = {}
         self._mounts: dict[int, str] = {}
-        self._listed: dict[str, dict[str, str | None]] = {}
+        self._lsblk_rows: dict[str, dict[str, str | None]] = {}
 
-    def tell(self, ask: Ask, answer: str | bytes | Unknown) -> HostEvidence:
+    def answer(self, ask: Ask, answer: str | bytes | Unknown) -> HostEvidence:
         """Add or replace one answer."""
         origin = describe(ask)
         match answer:
@@ -177,7 +177,7 @@ class HostEvidence:
 
     def file(self, path: str, text: str | Unknown) -> HostEvidence:
         """Add or replace one file."""
-        return self.tell(ReadFile(path), text)
+        return self.answer(ReadFile(path), text)
 
     def without(self, path: str) -> HostEvidence:
         """Remove a file, or a directory and everything below it."""
@@ -194,14 +194,14 @@ class HostEvidence:
 
     def node(self, path: str, number: str) -> HostEvidence:
         """Add a block device node."""
-        return self.tell(
+        return self.answer(
             ResolvePath(path), f"mount_id=22\ndevice_number=0:6\ntype=block\nrepresents={number}\n"
         )
 
     def path(self, path: str, number: str, mount_id: int, kind: str = "directory") -> HostEvidence:
         """Add a path on a filesystem."""
-        self.tell(RealPath(path), path)
-        return self.tell(
+        self.answer(RealPath(path), path)
+        return self.answer(
             ResolvePath(path), f"mount_id={mount_id}\ndevice_number={number}\ntype={kind}\n"
         )
 
@@ -231,7 +231,7 @@ class HostEvidence:
 
     def usage(self, mount_point: str, number: str, counts: str = HALF_FULL) -> HostEvidence:
         """Add or replace the result of statvfs at a mount point."""
-        return self.tell(StatFilesystem(mount_point), f"{number} {counts}")
+        return self.answer(StatFilesystem(mount_point), f"{number} {counts}")
 
     def _lines_of_mountinfo(self) -> Iterator[str]:
         """Yield the mounts in order, as children of /: as its siblings they would be hidden."""
@@ -250,13 +250,13 @@ class HostEvidence:
     def listed(self, name: str, number: str, **columns: str) -> HostEvidence:
         """Add a device to the output of lsblk."""
         row: dict[str, str | None] = dict.fromkeys(COLUMNS.lower().split(","))
-        self._listed[name] = {**row, "name": name, "kname": name, "maj:min": number, **columns}
+        self._lsblk_rows[name] = {**row, "name": name, "kname": name, "maj:min": number, **columns}
         return self
 
     def unlisted(self, *names: str) -> HostEvidence:
         """Remove devices from the output of lsblk."""
         for name in names:
-            del self._listed[name]
+            del self._lsblk_rows[name]
         return self
 
     def disk(self, name: str, number: str, **queue: str) -> HostEvidence:
@@ -265,7 +265,7 @@ class HostEvidence:
         self._block(base, name, number, "disk")
         for key, value in {**QUEUE, **queue}.items():
             self.file(f"{base}/queue/{key}", f"{value}\n")
-        return self.tell(ListDir(f"{base}/slaves"), "")
+        return self.answer(ListDir(f"{base}/slaves"), "")
 
     def partition(self, name: str, number: str, disk: str, start: int = 2048) -> HostEvidence:
         """Add a partition of the disk with the number `disk`."""
@@ -313,7 +313,7 @@ class HostEvidence:
         base = f"/sys/dev/block/{number}/dm"
         self.file(f"{base}/name", f"{name}\n").file(f"{base}/uuid", f"{uuid}\n")
         self.node(f"/dev/mapper/{name}", number)
-        return self.tell(RunCommand(("dmsetup", "table", "-j", major, "-m", minor)), table)
+        return self.answer(RunCommand(("dmsetup", "table", "-j", major, "-m", minor)), table)
 
     def loop(self, name: str, number: str, backing_file: str) -> HostEvidence:
         """Add a loop device that is backed by a file."""
@@ -325,11 +325,11 @@ class HostEvidence:
 
     def dumpe2fs(self, device: str, text: str | Unknown) -> HostEvidence:
         """Add or replace the output of `dumpe2fs -h` for a device."""
-        return self.tell(RunCommand(("dumpe2fs", "-h", device)), text)
+        return self.answer(RunCommand(("dumpe2fs", "-h", device)), text)
 
     def groups(self, device: str, data: bytes) -> HostEvidence:
         """Add the group descriptors of a filesystem, which follow its superblock."""
-        return self.tell(ReadBytes(device, 4096, len(data)), data)
+        return self.answer(ReadBytes(device, 4096, len(data)), data)
 
     def as_user(self) -> HostEvidence:
         """Deny what only root may read: devices and device-mapper tables."""
@@ -344,7 +344,7 @@ class HostEvidence:
         answers = dict(self.answers)
         table = "".join(self._lines_of_mountinfo())
         answers.setdefault(ReadFile("/proc/self/mountinfo"), Known(table, "/proc/self/mountinfo"))
-        rows = list(self._listed.values())
+        rows = list(self._lsblk_rows.values())
         pairs = "".join(" ".join(_pair(key, row[key]) for key in row) + "\n" for row in rows)
         answers.setdefault(LSBLK_JSON, Known(json.dumps({"blockdevices": rows}), "lsblk -J"))
         answers.setdefault(LSBLK_PAIRS, Known(pairs, "lsblk -P"))
@@ -361,7 +361,7 @@ class HostEvidence:
             f"{base}/uevent", f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\nDEVTYPE={kind}\n"
         )
         self.file(f"{base}/size", f"{100 << 21}\n")
-        self.file(f"{base}/alignment_offset", "0\n").tell(ListDir(f"{base}/holders"), "")
+        self.file(f"{base}/alignment_offset", "0\n").answer(ListDir(f"{base}/holders"), "")
         self.file(f"/sys/class/block/{name}/dev", f"{number}\n")
         self.node(f"/dev/{node}", number)
         self.listed(name, number)
@@ -370,10 +370,10 @@ class HostEvidence:
 def debian_host() -> HostEvidence:
     """Return a Debian 12 host: / on the partition sda1, /data on the whole disk sdb."""
     host = HostEvidence()
-    host.tell(
+    host.answer(
         Uname(), "6.1.0-18-amd64\n#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)\nx86_64\ndb1"
     )
-    host.tell(VirtualMemory(), f"{16 << 30}\n{15 << 30}")
+    host.answer(VirtualMemory(), f"{16 << 30}\n{15 << 30}")
     for key, value in {
         "dirty_bytes": 0,
         "dirty_ratio": 20,
@@ -381,7 +381,7 @@ def debian_host() -> HostEvidence:
         "dirty_background_ratio": 10,
     }.items():
         host.file(f"/proc/sys/vm/{key}", f"{value}\n")
-    host.tell(RunCommand(("systemd-detect-virt", "--vm")), "none\n")
+    host.answer(RunCommand(("systemd-detect-virt", "--vm")), "none\n")
     host.file("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\n\text3\n\text2\n\text4\n")
     host.file("/sys/fs/ext4/features/lazy_itable_init", "supported\n")
     host.file("/proc/cmdline", "root=/dev/sda1 ro quiet\n")
@@ -400,9 +400,9 @@ def debian_host() -> HostEvidence:
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(DATA_UUID))
     for device in ("/dev/sda1", "/dev/sdb"):
         host.groups(device, descriptors(GROUPS))
-    host.tell(RealPath("/boot/grub/grub.cfg"), "/boot/grub/grub.cfg")
-    host.tell(RunCommand(("grub-install", "--version")), "grub-install (GRUB) 2.06-13+deb12u1\n")
-    return host.tell(RealPath(FSTRIM_LINK), "/usr/lib/systemd/system/fstrim.timer")
+    host.answer(RealPath("/boot/grub/grub.cfg"), "/boot/grub/grub.cfg")
+    host.answer(RunCommand(("grub-install", "--version")), "grub-install (GRUB) 2.06-13+deb12u1\n")
+    return host.answer(RealPath(FSTRIM_LINK), "/usr/lib/systemd/system/fstrim.timer")
 
 
 def _pair(key: str, value: str | None) -> str:

@@ -1,7 +1,7 @@
 """Write fixture hosts for machines without a snapshot, from what is known about them.
 
 `PYTHONPATH=tests uv run python -m support.hosts.fixtures` rewrites
-fixtures/hosts/<story>/snapshot. The texts have the formats of the tools on such a host; the block
+fixtures/hosts/<fixture>/snapshot. The texts have the formats of the tools on such a host; the block
 groups of the RAID0 are from a real `mke2fs` on a sparse file. Files that such a host lacks are
 recorded as absent, so that a replay answers like the host.
 """
@@ -26,8 +26,8 @@ from support.hosts.evidence_host import (
     failed,
     replaced,
 )
+from support.hosts.fixture_hosts import HOSTS
 from support.hosts.snapshots import write_snapshot
-from support.hosts.stories import HOSTS
 from support.images.mke2fs import sparse_image
 
 
@@ -47,11 +47,11 @@ def al2() -> HostEvidence:
     util-linux 2.23 has no JSON; 4.19 has no writeback throttling; the audit ran without root.
     """
     host = debian_host().without("/proc/fs/ext4").without("/sys/fs/ext4").unmount(25, 30)
-    host.tell(
+    host.answer(
         Uname(),
         "4.19.91-24.8.al7.x86_64\n#1 SMP Mon Oct 25 16:40:36 CST 2021\nx86_64\ntikv-1",
     )
-    host.tell(VirtualMemory(), f"{32 << 30}\n{30 << 30}")
+    host.answer(VirtualMemory(), f"{32 << 30}\n{30 << 30}")
     host.file("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-4.19.91-24.8.al7.x86_64 ro quiet\n")
     host.file(
         "/etc/os-release",
@@ -72,7 +72,7 @@ def al2() -> HostEvidence:
         del host.answers[ask]
     host.listed("vda1", "253:1", fstype="ext4", uuid="eb448abb-3012-4d8d-bcde-94434d586a31")
     host.listed("vdb1", "253:17", fstype="ext4", uuid=DATA_UUID)
-    host.tell(LSBLK_JSON, failed("lsblk", "exit status 1: lsblk: invalid option -- 'J'"))
+    host.answer(LSBLK_JSON, failed("lsblk", "exit status 1: lsblk: invalid option -- 'J'"))
     host.mount(25, "253:1", "/", "/dev/vda1")
     given = {"flags": "rw,noatime", "super_options": "rw,dioread_nolock,nodelalloc"}
     host.mount(40, "253:17", "/data", "/dev/vdb1", **given)
@@ -81,7 +81,7 @@ def al2() -> HostEvidence:
     host.options("vdb1", replaced(OPTIONS, {"delalloc": "nodelalloc"}))
     for name in ("vda1", "vdb1"):
         host.dumpe2fs(f"/dev/{name}", denied(f"superblock of /dev/{name}"))
-    return host.tell(RunCommand(("systemd-detect-virt", "--vm")), "kvm\n")
+    return host.answer(RunCommand(("systemd-detect-virt", "--vm")), "kvm\n")
 
 
 def raid0() -> HostEvidence:
@@ -89,7 +89,7 @@ def raid0() -> HostEvidence:
     blocks = 314376192
     header, groups = _real_mke2fs(blocks)
     host = debian_host().without("/proc/fs/ext4").without("/sys/fs/ext4").unmount(25, 30)
-    host.tell(VirtualMemory(), f"{64 << 30}\n{60 << 30}")
+    host.answer(VirtualMemory(), f"{64 << 30}\n{60 << 30}")
     host.file("/etc/fstab", f"UUID={DATA_UUID} /srv/store ext4 noatime 0 2\n")
     host.mount(25, "0:24", "/", "tmpfs", fstype="tmpfs")
     members = {f"sd{chr(ord('c') + slot)}": f"8:{16 * (slot + 2)}" for slot in range(12)}
@@ -105,8 +105,8 @@ def raid0() -> HostEvidence:
     host.options("md127", replaced(OPTIONS, {"stripe=0": "stripe=1536"}))
     host.dumpe2fs("/dev/md127", header)
     # The last descriptors: lazy initialization has finished.
-    host.tell(ReadBytes("/dev/md127", 150 * 4096, 58 * 64), descriptors(58, size=64))
-    return host.tell(RunCommand(("dumpe2fs", "-g", "/dev/md127")), groups)
+    host.answer(ReadBytes("/dev/md127", 150 * 4096, 58 * 64), descriptors(58, size=64))
+    return host.answer(RunCommand(("dumpe2fs", "-g", "/dev/md127")), groups)
 
 
 def _real_mke2fs(blocks: int) -> tuple[str, str]:

@@ -10,13 +10,13 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 
 def write_fleet(directory: Path, count: int) -> None:
     """Write snapshots host00000.tgz, host00001.json, …: alternately a tar.gz and a single file."""
     directory.mkdir()
-    originals = [Original(story / "snapshot") for story in sorted(HOSTS.iterdir())]
+    originals = [Original(fixture / "snapshot") for fixture in sorted(HOSTS.iterdir())]
     for number, original in enumerate(islice(cycle(originals), count)):
         name = f"host{number:05}"
         if number % 2:

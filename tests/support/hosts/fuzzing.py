@@ -19,7 +19,7 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask
 from ext4audit.sources.captured import MapSource
-from support.hosts.stories import STORIES, captured
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, captured
 
 WHYS = tuple(Why)
 
@@ -27,7 +27,7 @@ WHYS = tuple(Why)
 @cache
 def hosts() -> tuple[tuple[tuple[Ask, Answer], ...], ...]:
     """Return the answers of every fixture host."""
-    return tuple(tuple(captured(story)[0]._answers.items()) for story in STORIES)
+    return tuple(tuple(captured(fixture)[0]._answers.items()) for fixture in FIXTURE_HOSTS)
 
 
 def audit_changed(data: bytes) -> Report:

@@ -48,7 +48,7 @@ FEATURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeImage:
     """A filesystem that starts at `offset_bytes` of an image."""
 
     image: Path
@@ -66,7 +66,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MkfsRequest:
     """Size, offset and options for mke2fs, which may refuse them."""
 
     size_bytes: int
@@ -74,7 +74,7 @@ class Wish:
     options: tuple[str, ...]
 
     @contextmanager
-    def made(self) -> Iterator[Made | None]:
+    def made(self) -> Iterator[MadeImage | None]:
         """Make the filesystem on a sparse file in memory; yield None if mke2fs refuses."""
         shared = Path("/dev/shm")  # noqa: S108 - a private directory is made below it
         with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as directory:
@@ -91,11 +91,11 @@ class Wish:
                 env=ENVIRONMENT,
                 timeout=PATIENCE_SECONDS,
             )
-            yield Made(image, self.offset_bytes) if done.returncode == 0 else None
+            yield MadeImage(image, self.offset_bytes) if done.returncode == 0 else None
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Wish:
+def mkfs_requests(draw: st.DrawFn) -> MkfsRequest:
     """Draw the options that determine the location of metadata."""
     block_bytes = draw(st.sampled_from((1024, 2048, 4096, 4096, 4096, 65536)))
     features = draw(st.lists(st.sampled_from(FEATURES), max_size=3))
@@ -119,7 +119,7 @@ def wishes(draw: st.DrawFn) -> Wish:
         ("-O", ",".join(features) or None),
     ):
         options += [] if value is None else [flag, str(value)]
-    return Wish(size_bytes // 1024 * 1024, offset_bytes, tuple(options))
+    return MkfsRequest(size_bytes // 1024 * 1024, offset_bytes, tuple(options))
 
 
 def _extended(draw: st.DrawFn, features: list[str], offset_bytes: int) -> str:
@@ -173,7 +173,9 @@ def read_table(image: Path) -> GroupTable:
     return parse_group_table(run(f"LC_ALL=C dumpe2fs -g {image}"))
 
 
-def stripe(members: int, chunk_kib: int, level: str = "raid0", **changes: Any) -> StripeGeometry:
+def striped_geometry(
+    members: int, chunk_kib: int, level: str = "raid0", **changes: Any
+) -> StripeGeometry:
     """Build the geometry of an array of disks."""
     names = tuple(f"m{slot}" for slot in range(members))
     return StripeGeometry("md127", level, chunk_kib * KIB, 0, names)._replace(**changes)
@@ -184,7 +186,7 @@ def measure_image(
 ) -> MetadataLayout:
     """Return the metadata layout of an image, counted per member of a stripe."""
     sizes = sizes_of(read_superblock(image))
-    return measure(read_table(image), sizes, map_of(stripe(members, chunk_kib, level)))
+    return measure(read_table(image), sizes, map_of(striped_geometry(members, chunk_kib, level)))
 
 
 def layout_of(

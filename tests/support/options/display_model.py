@@ -102,33 +102,35 @@ class Mounted:
     @property
     def snapshot(self) -> dict[str, str]:
         """The active options of a mount without options."""
-        return self._with_effects({**self.defaults, **self.from_bits, **self._kept(self.string)})
+        return self._with_effects(
+            {**self.defaults, **self.from_bits, **self._accepted(self.string)}
+        )
 
     @property
     def in_force(self) -> dict[str, str]:
         """The active options of this mount."""
-        return self._with_effects({**self._raw_snapshot, **self._kept(self.given)})
+        return self._with_effects({**self._raw_snapshot, **self._accepted(self.given)})
 
     @property
-    def lies(self) -> bool:
+    def omits_comparison(self) -> bool:
         """Whether the mount table omits the comparison with the superblock's defaults."""
         return not self.journal and self.release == "4.14"
 
     @property
-    def may_lie(self) -> bool:
+    def may_omit_comparison(self) -> bool:
         """Whether the version number allows a lying kernel; a stable 4.19 does not lie."""
         return not self.journal and self.release in {"4.14", "4.19"}
 
-    def stored(self, name: str) -> set[str | None]:
+    def superblock_tokens(self, name: str) -> set[str | None]:
         """Return the tokens of an option in bits, fields and string of the superblock."""
         return {self.from_bits.get(name), self.string.get(name), self.snapshot[name]}
 
-    def shows(self, name: str) -> bool:
+    def is_listed(self, name: str) -> bool:
         """Return whether the mount table prints an option."""
         now, before = self.in_force.get(name), self._raw_snapshot.get(name)
         if name in SWITCHES:
             # A lying table prints exactly the options that are set bits of the option word.
-            return now in _SET_BITS if self.lies else now != before
+            return now in _SET_BITS if self.omits_comparison else now != before
         if name == "data":
             return self._shows_data
         compared = f"errors={self.errors_field}" if name == "errors" else self.defaults[name]
@@ -152,12 +154,14 @@ class Mounted:
     @property
     def _raw_snapshot(self) -> dict[str, str]:
         """The snapshot that the kernel compares with, before data=journal takes effect."""
-        return self._with_journal({**self.defaults, **self.from_bits, **self._kept(self.string)})
+        return self._with_journal(
+            {**self.defaults, **self.from_bits, **self._accepted(self.string)}
+        )
 
     @property
     def _shows_data(self) -> bool:
-        stored = self._kept(self.string).get("data", self.from_bits.get("data"))
-        given = self._kept(self.given).get("data")
+        stored = self._accepted(self.string).get("data", self.from_bits.get("data"))
+        given = self._accepted(self.given).get("data")
         if not self.journal:
             return False
         if self.release == "4.14" and stored is None:
@@ -171,7 +175,7 @@ class Mounted:
         journals = self.journal and tokens.get("data") == "data=journal"
         return self._with_journal({**tokens, **(OFF_WITH_DATA_JOURNAL if journals else {})})
 
-    def _kept(self, tokens: Mapping[str, str]) -> dict[str, str]:
+    def _accepted(self, tokens: Mapping[str, str]) -> dict[str, str]:
         """Return what the kernel accepts: no data= without journal, no delalloc if journalled."""
         refused = {"data"} if not self.journal else set()
         data = self.given.get("data", self.string.get("data", self.from_bits.get("data")))
@@ -180,23 +184,25 @@ class Mounted:
         return {name: token for name, token in tokens.items() if name not in refused}
 
     def _table(self) -> list[str]:
-        return [self._spelled(token) for name, token in self.in_force.items() if self.shows(name)]
+        return [
+            self._as_printed(token) for name, token in self.in_force.items() if self.is_listed(name)
+        ]
 
     def _file(self) -> str:
         tokens = list(self.in_force.values())
         if self.release == "4.14":
             values = [token for token in tokens if "=" in token]
             return " ".join(["rw", *(t for t in tokens if t in _SET_BITS), *values])
-        return " ".join(["rw", "bsddf", *map(self._spelled, tokens)])
+        return " ".join(["rw", "bsddf", *map(self._as_printed, tokens)])
 
-    def _spelled(self, token: str) -> str:
+    def _as_printed(self, token: str) -> str:
         old = token == "nodioread_nolock" and self.release in {"4.14", "4.19", "5.4"}  # noqa: S105 - an option
         return "dioread_lock" if old else token
 
     def _superblock(self) -> Any:
         return superblock(
             default_mount_options=tuple(self._words),
-            mount_option_string=",".join(self._kept(self.string).values()),
+            mount_option_string=",".join(self._accepted(self.string).values()),
             errors=self.errors_field,
             stripe_width_blocks=self.stripe_field,
             features=frozenset({"has_journal"} if self.journal else set()),

@@ -35,7 +35,7 @@ NO_FILE = Unknown(FILE, Why.ABSENT, "No such file or directory")
 NO_MOUNT = unknown("mount of 8:0")
 NO_SUPERBLOCK = unknown("superblock of /dev/sda")
 
-POSITIVES = """\
+SET_OPTIONS_ONLY = """\
 rw block_validity delalloc journal_checksum barrier user_xattr acl resuid=0 resgid=0
 errors=continue commit=5 min_batch_time=0 max_batch_time=15000 stripe=0 data=ordered
 inode_readahead_blks=32 init_itable=10 max_dir_size_kb=0"""
@@ -57,7 +57,7 @@ WITH_PREFETCH = replaced(
 
 
 @dataclass(frozen=True)
-class Era:
+class BootedKernel:
     """A kernel that was booted, with its output for an untuned filesystem."""
 
     release: str
@@ -68,26 +68,26 @@ class Era:
         return self.release
 
 
-ERAS = (
-    Era("4.14.67", POSITIVES, "rw,data=ordered"),
-    Era("4.19.222", WITH_LOCK),
-    Era("5.4.286", WITH_LOCK),
-    Era("5.10.262", WITH_DEBUG),
-    Era("6.1.192", OPTIONS_FILE),
-    Era("6.12.94", OPTIONS_FILE),
-    Era("6.18.44", WITH_PREFETCH),
-    Era("7.2.13", WITH_PREFETCH),
+BOOTED_KERNELS = (
+    BootedKernel("4.14.67", SET_OPTIONS_ONLY, "rw,data=ordered"),
+    BootedKernel("4.19.222", WITH_LOCK),
+    BootedKernel("5.4.286", WITH_LOCK),
+    BootedKernel("5.10.262", WITH_DEBUG),
+    BootedKernel("6.1.192", OPTIONS_FILE),
+    BootedKernel("6.12.94", OPTIONS_FILE),
+    BootedKernel("6.18.44", WITH_PREFETCH),
+    BootedKernel("7.2.13", WITH_PREFETCH),
 )
 
 
-def era(release: str) -> Era:
+def booted_kernel(release: str) -> BootedKernel:
     """Return the era of a release: "4.14" is 4.14.67."""
-    return next(each for each in ERAS if each.release.startswith(f"{release}."))
+    return next(each for each in BOOTED_KERNELS if each.release.startswith(f"{release}."))
 
 
-def listing(release: str, changes: Mapping[str, str]) -> str:
+def options_file(release: str, changes: Mapping[str, str]) -> str:
     """Return an era's default options file with some words replaced."""
-    return replaced(era(release).file, changes)
+    return replaced(booted_kernel(release).file, changes)
 
 
 def sources(
@@ -102,9 +102,9 @@ def sources(
 
     Without a release, the kernel is unknown, and the texts are those of 6.1.
     """
-    of_era = era(release or "6.1")
-    file = of_era.file if file is None else file
-    table = of_era.table if table is None else table
+    booted = booted_kernel(release or "6.1")
+    file = booted.file if file is None else file
+    table = booted.table if table is None else table
     return OptionSources(
         file=_evidence(file, FILE),
         mount=table
@@ -113,7 +113,7 @@ def sources(
         superblock=on_disk
         if isinstance(on_disk, Unknown)
         else Known(on_disk or superblock(), DUMPE2FS),
-        kernel=Known(kernel(of_era.release), "uname") if release else unknown("kernel release"),
+        kernel=Known(kernel(booted.release), "uname") if release else unknown("kernel release"),
     )
 
 
@@ -141,20 +141,20 @@ VALUES = (
 FLAGS = (
     "sync dirsync lazytime strictatime noatime relatime ro nosuid nodev noexec nodiratime"
 ).split()
-NEVER_ASKED = frozenset({"abort", "emergency_ro", "shutdown", "fc_debug_force"})
+STATE_OPTIONS = frozenset({"abort", "emergency_ro", "shutdown", "fc_debug_force"})
 """Options that show a state of the filesystem and are not set by a mount."""
 STATES = [token for spec in all_options() for token in (spec.on, spec.off) if token]
 WORDS = tuple(
     word
     for word in dict.fromkeys([*STATES, *VALUES, *FLAGS])
-    if word not in NEVER_ASKED and not word.endswith("=")
+    if word not in STATE_OPTIONS and not word.endswith("=")
 )
 PLACES = ("live", "fstab", "live and fstab", "hidden", "hidden and fstab", "live over hidden")
 """Where the word is set; in the last, the superblock has the opposite of the mount's option."""
 
 
 @dataclass(frozen=True)
-class Scene:
+class OptionScenario:
     """A filesystem with one unusual option in the given places, and another one in fstab."""
 
     word: str
@@ -166,7 +166,7 @@ class Scene:
     @cached_property
     def state(self) -> State:
         """The active options, and those in fstab and the superblock."""
-        plain = {**meanings(era(self.release).file.split()), ATIME: "relatime"}
+        plain = {**meanings(booted_kernel(self.release).file.split()), ATIME: "relatime"}
         stored = _opposite(self.word) if "over hidden" in self.place else self.word
         hidden = "hidden" in self.place and stored not in FLAGS
         bit = next((bit for bit, token in BITS.items() if token == stored), "")
@@ -190,7 +190,7 @@ class Scene:
         """Return the host of the filesystem, optionally with an active profile."""
         fs = self._filesystem()
         active = (ActiveProfile(all_profiles()[profile]),) if profile else ()
-        release = known(kernel(era(self.release).release), "uname")
+        release = known(kernel(booted_kernel(self.release).release), "uname")
         return host(fs, kernel=release, fstab=fs.fstab, profiles=active)
 
     def _filesystem(self) -> Filesystem:

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from ext4audit.facts.options import ext4_options
 
-TOGETHER = {
+REQUIRED_COMPANIONS = {
     "journal_async_commit": "data=writeback,journal_async_commit",
     "usrjquota=a": "usrjquota=a,jqfmt=vfsv1",
     "grpjquota=a": "grpjquota=a,jqfmt=vfsv1",
 }
 """Options that a mount accepts only in combination with another."""
-ELSEWHERE = frozenset(
+UNAVAILABLE_HERE = frozenset(
     # They need a device, a feature or a kernel configuration that is not available here.
     "journal_dev journal_path prjquota dax test_dummy_encryption fc_debug_force "
     "fc_debug_max_replay debug_want_extra_isize inlinecrypt".split()
 )
 VALUES = {"text": ("a",), "any": ("none",), "int": ("1",), "optional-int": ("1",)}
-EXTRA = (
+INVALID_AND_EDGE_VALUES = (
     *("bogus", "bogus_opt=1", "extents", "noi_version", "stripe=0", "stripe=999999", "commit=0x1e"),
     *("commit", "commit=x", "commit=-1", "commit=99999999", "data", "data=foo", "errors=foo"),
     *("delalloc=1", "nodelalloc=1", "barrier=0", "barrier=2", "barrier=x", "auto_da_alloc=x"),
@@ -31,16 +31,16 @@ EXTRA = (
 """Options with valid and invalid values of every class."""
 
 
-def grammar_words() -> tuple[str, ...]:
+def options_to_try() -> tuple[str, ...]:
     """Return each option of the grammar with valid values, and options with invalid ones."""
-    return tuple(dict.fromkeys((*_right(), *EXTRA)))
+    return tuple(dict.fromkeys((*_valid_options(), *INVALID_AND_EDGE_VALUES)))
 
 
-def _right() -> Iterator[str]:
+def _valid_options() -> Iterator[str]:
     for key, reported in ext4_options().items():
         kind = reported.get("value", "none")
         values = tuple(kind) if isinstance(kind, list) else VALUES.get(kind, ())
-        if key not in ELSEWHERE and key != "journal":
+        if key not in UNAVAILABLE_HERE and key != "journal":
             yield from (f"{key}={value}" for value in values if value)
             if kind in ("none", "optional-int"):
                 yield key

@@ -26,20 +26,20 @@ from ext4audit.parsers import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
-from support.filesystems.scratch import assembled, roll_back, run, run_shell, scan
+from support.filesystems.scratch import assembled_host, roll_back, run, run_shell, scanned_host
 from support.timing import PATIENCE_SECONDS
 
 KEPT_BY_MOUNT = '_netdev,x-ext4audit.test="a,b",user=nobody'
 CHANGED_IN_SYSFS = {"mb_stream_req": 23, "reserved_clusters": 7, "err_ratelimit_burst": 11}
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
-TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
+MORE_TUNABLE = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
 
 
-Alter = Callable[[Host], Host]
+AlterHost = Callable[[Host], Host]
 
 
 @dataclass(frozen=True)
-class Stage:
+class LoopMount:
     """One loop device, its mount point, and the fstab of the namespace."""
 
     image: Path
@@ -80,8 +80,8 @@ class Stage:
     def host(self, *, whole: bool = False) -> Host:
         """Assemble the host, with this filesystem only unless `whole` is set."""
         if whole:
-            return assembled()
-        return scan(self.mount_point if os.path.ismount(self.mount_point) else self.device)
+            return assembled_host()
+        return scanned_host(self.mount_point if os.path.ismount(self.mount_point) else self.device)
 
     def names(self) -> list[str]:
         """Return all file names on the filesystem; none if it is not mounted.
@@ -97,7 +97,7 @@ class Stage:
         walk = os.walk(self.mount_point, onerror=fail)
         return sorted(f"{folder}/{name}" for folder, _, files in walk for name in ("", *files))
 
-    def judge(self, rule: Rule, *, whole: bool = False, alter: Alter | None = None) -> Verdict:
+    def judge(self, rule: Rule, *, whole: bool = False, alter: AlterHost | None = None) -> Verdict:
         """Return the verdict of a rule on this filesystem, or on the host."""
         host = self.host(whole=whole)
         host = alter(host) if alter else host
@@ -107,7 +107,7 @@ class Stage:
         """Return what a rollback must restore: active options, superblock, fstab, settings."""
         (fs, *_) = self.host().filesystems
         superblock = need(fs.superblock)
-        stored = {name: getattr(superblock, name) for name in (*TUNABLE, *TUNABLE_TOO)}
+        stored = {name: getattr(superblock, name) for name in (*TUNABLE, *MORE_TUNABLE)}
         path = Path(f"/proc/fs/ext4/{fs.name}/options")
         return {
             **stored,
@@ -121,10 +121,10 @@ class Stage:
         }
 
 
-Prepare = Callable[[Stage], None]
+Prepare = Callable[[LoopMount], None]
 
 
-def on_kernel(release: str) -> Alter:
+def on_kernel(release: str) -> AlterHost:
     """Return a function that gives a host another kernel, such as one that has a certain bug."""
     kernel = parse_kernel(f"{release}\n\n\n\n")
     return lambda host: host._replace(kernel=Known(kernel, "test"))
@@ -156,10 +156,10 @@ class RemedyCase:
     cured: tuple[Outcome, ...] = (Outcome.PASS,)
     restores: bool = True
     whole: bool = False
-    alter: Alter | None = None
+    alter: AlterHost | None = None
     at: str | None = None
 
-    def set_up(self, stage: Stage) -> None:
+    def set_up(self, stage: LoopMount) -> None:
         """Make the filesystem that fails the rule."""
         run("mke2fs", "-q", "-F", "-t", self.mkfs_type, *self.mke2fs, stage.device)
         if self.tune:
@@ -174,7 +174,7 @@ class RemedyCase:
         if self.prepare:
             self.prepare(stage)
 
-    def run(self, rule: Rule, stage: Stage) -> None:
+    def run(self, rule: Rule, stage: LoopMount) -> None:
         """Check that the rule fails, passes after the remedy, and fails after the rollback.
 
         All files remain readable after the remedy, and e2fsck finds no error at the end.
@@ -186,7 +186,7 @@ class RemedyCase:
         cure = self.find(self.judge(rule, stage))
         self._try_undo(cure)
         assert stage.state() == before
-        carry_out(cure, stage)
+        run_steps(cure, stage)
         assert names <= set(stage.names())
         self.repeat(cure, stage)
         cured = self.judge(rule, stage)
@@ -203,13 +203,13 @@ class RemedyCase:
         stage.unmount()
         run("e2fsck", "-fn", stage.device)
 
-    def repeat(self, cure: Remedy, stage: Stage) -> None:
+    def repeat(self, cure: Remedy, stage: LoopMount) -> None:
         """Run the steps again up to the first that fails, like a chain of commands; no change."""
         before = stage.state()
-        all(succeeds(later(step.command)) for step in cure.steps)
+        all(succeeds(waiting_after_e2fsck(step.command)) for step in cure.steps)
         assert stage.state() == before
 
-    def use(self, stage: Stage) -> None:
+    def use(self, stage: LoopMount) -> None:
         """Use the filesystem between the remedy and its rollback; does nothing by default."""
 
     @staticmethod
@@ -217,9 +217,9 @@ class RemedyCase:
         """Run the rollback when there is nothing to undo: some of its commands may fail."""
         for step in cure.lines:
             if step.phase is Phase.ROLLBACK:
-                succeeds(later(step.command))
+                succeeds(waiting_after_e2fsck(step.command))
 
-    def judge(self, rule: Rule, stage: Stage) -> Verdict:
+    def judge(self, rule: Rule, stage: LoopMount) -> Verdict:
         """Return the verdict of the rule on the filesystem or host of this case."""
         return stage.judge(rule, whole=self.whole, alter=self.alter)
 
@@ -232,7 +232,7 @@ class RemedyCase:
         return named[0]
 
 
-def carry_out(cure: Remedy, stage: Stage) -> None:
+def run_steps(cure: Remedy, stage: LoopMount) -> None:
     """Run the steps as printed, and run the `done` check of each before and after it.
 
     A step that is already done changes nothing. Steps that run e2fsck have no `done` check.
@@ -242,7 +242,7 @@ def carry_out(cure: Remedy, stage: Stage) -> None:
         assert "--options-source" not in step.command + step.rollback + step.done
         assert not (step.done and isinstance(step.change, Check)), step
         before = stage.state() if step.done and succeeds(step.done) else None
-        run_shell(later(step.command))
+        run_shell(waiting_after_e2fsck(step.command))
         assert before is None or before == stage.state(), step
         assert not step.done or succeeds(step.done), step
     for step in cure.steps:
@@ -250,10 +250,10 @@ def carry_out(cure: Remedy, stage: Stage) -> None:
     for check in {step.done for step in cure.steps} | {
         step.command for step in cure.lines if step.phase is Phase.VERIFY
     }:
-        assert not asks_a_program(check) or not succeeds(check, broken=True), check
+        assert not reads_program_output(check) or not succeeds(check, broken=True), check
 
 
-LATER = """\
+WAIT_AFTER_E2FSCK = """\
 e2fsck() {
 	command e2fsck "$@"
 	set -- $? $(date +%s)
@@ -264,17 +264,17 @@ e2fsck() {
 """Makes e2fsck return in a later second: after the next mount, tune2fs asks for another check."""
 
 
-def later(command: str) -> str:
+def waiting_after_e2fsck(command: str) -> str:
     """Return a command that waits for the next second after each e2fsck that it runs."""
-    return f"{LATER}{command}" if "e2fsck" in command else command
+    return f"{WAIT_AFTER_E2FSCK}{command}" if "e2fsck" in command else command
 
 
-READERS = "tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split()
+READING_PROGRAMS = "tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split()
 
 
-def asks_a_program(command: str) -> bool:
+def reads_program_output(command: str) -> bool:
     """Return whether a check reads the output of one of the programs in READERS."""
-    return not set(READERS).isdisjoint(re.findall(r"[a-z0-9]+", command))
+    return not set(READING_PROGRAMS).isdisjoint(re.findall(r"[a-z0-9]+", command))
 
 
 def succeeds(command: str, *, broken: bool = False) -> bool:
@@ -282,7 +282,7 @@ def succeeds(command: str, *, broken: bool = False) -> bool:
 
     With `broken`, the programs in READERS fail: their missing output must not prove anything.
     """
-    fail = "".join(f"{name}() {{ return 1; }}; " for name in READERS) if broken else ""
+    fail = "".join(f"{name}() {{ return 1; }}; " for name in READING_PROGRAMS) if broken else ""
     argv = ["sh", "-c", f"{fail}{command}"]
     return (
         subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode

@@ -17,8 +17,8 @@ from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS, SUPERBLOC
 from ext4audit.facts.options import all_options, recognize
 from ext4audit.finding import LineEdit, Phase, Remedy
 
-CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
-ASKS = re.compile(r"tune2fs -l |findmnt |grep |test ")
+RELEVANT_COMMANDS = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")
+READ_ONLY_COMMANDS = re.compile(r"tune2fs -l |findmnt |grep |test ")
 BITS = {word: token for spec in all_options() for word, token in spec.superblock_bits.items()}
 ATIME = "access times"
 
@@ -90,7 +90,11 @@ def _run(command: str, state: State) -> State:
         return replace(state, string=words[3].split()[2])
     if words[0] == "tune2fs" and words[1] != "-l":
         return _tuned(words[1], words[2], state)
-    assert ASKS.match(command) or not CONCERNED.match(command) or words[0] == "umount", command
+    assert (
+        READ_ONLY_COMMANDS.match(command)
+        or not RELEVANT_COMMANDS.match(command)
+        or words[0] == "umount"
+    ), command
     return state
 
 

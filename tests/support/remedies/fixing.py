@@ -22,20 +22,20 @@ SHELLS = [
     for name, *arguments in (("dash",), ("bash", "--posix"), ("busybox", "ash"))
     if (path := shutil.which(name))
 ]
-CHANGING = "mount umount tune2fs e2fsck cp mv ln sync".split()
+CHANGING_PROGRAMS = "mount umount tune2fs e2fsck cp mv ln sync".split()
 """The programs that change anything: a script must survive if one fails or is killed."""
-COUNTED_MOUNTS = re.compile(
+VOLATILE_LINES = re.compile(
     r"^(?:Last (?:mount|write) time|Mount count|Lifetime writes|Free (?:blocks|inodes)|Journal "
     r"(?:sequence|start)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
     re.MULTILINE,
 )
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
-EVERY = 1 if FAULTS == "all" else 7 * ALL_PERCENT // share_percent()
-FIRST = 1 if FAULTS == "all" else 1 + int(FAULTS) % EVERY
+FAULT_INTERVAL = 1 if FAULTS == "all" else 7 * ALL_PERCENT // share_percent()
+FIRST_FAULT = 1 if FAULTS == "all" else 1 + int(FAULTS) % FAULT_INTERVAL
 """The first call that gets a fault; then every seventh does, or every 58th if a run has an eighth
 of the examples. CI starts at another call each hour, so within seven hours every call gets one;
 with EXT4AUDIT_FAULTS=all, this takes one run."""
-SHIM = """#!/bin/sh
+FAULT_SHIM = """#!/bin/sh
 n=$(($(cat {counter}) + 1))
 echo $n >{counter}
 if [ $n = {at} ] && [ {mode} = late ]; then {real} "$@"; fi
@@ -45,18 +45,18 @@ exec {real} "$@"
 """
 
 
-def some_of(calls: int) -> range:
+def calls_with_faults(calls: int) -> range:
     """Return the calls of a run, counted from 1, at which a fault is injected."""
-    return range(FIRST, calls + 1, EVERY)
+    return range(FIRST_FAULT, calls + 1, FAULT_INTERVAL)
 
 
 @dataclass(frozen=True)
-class Scene:
+class FixScenario:
     """A mounted loop device, and the folder with its script, state and injected faults."""
 
     folder: Path
     device: str
-    where: Path
+    mount_point: Path
     fstab: Path
 
     @property
@@ -69,11 +69,11 @@ class Scene:
         """The path of the script."""
         return self.folder / "fix.sh"
 
-    def fix(self, *options: str) -> subprocess.CompletedProcess[str]:
+    def write_script(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Write the script for this filesystem."""
-        return run_program("fix", str(self.where), *options, "-o", str(self.script))
+        return run_program("fix", str(self.mount_point), *options, "-o", str(self.script))
 
-    def sh(
+    def run_script(
         self, *words: str, shell: tuple[str, ...] = ("dash",), path: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the script in its own process group, and write the group's ID to the file "pid"."""
@@ -107,11 +107,11 @@ class Scene:
         folder.mkdir()
         counter = self.folder / "counter"
         counter.write_text("0")
-        for name in CHANGING:
+        for name in CHANGING_PROGRAMS:
             shim = folder / name
             real = shutil.which(name)
             shim.write_text(
-                SHIM.format(
+                FAULT_SHIM.format(
                     counter=counter, at=at, mode=mode, name=name, real=real, pid=self.folder / "pid"
                 )
             )
@@ -138,7 +138,7 @@ class Scene:
             "fstab": self.fstab.read_bytes(),
             "mode": self.fstab.stat().st_mode,
             "etc": self.names(),
-            "superblock": COUNTED_MOUNTS.sub("", superblock).replace(" needs_recovery", ""),
+            "superblock": VOLATILE_LINES.sub("", superblock).replace(" needs_recovery", ""),
         }
 
     def names(self) -> list[str]:

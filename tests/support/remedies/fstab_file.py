@@ -12,7 +12,7 @@ from ext4audit.finding import Step
 from ext4audit.parsers.devices_and_mounts import parse_fstab
 
 SEDS = [sed for sed in ("sed", "busybox sed") if shutil.which(sed.split()[0])]
-AROUND = (
+TEXT_AROUND = (
     "# made by hand\nUUID=1234 / ext4 errors=remount-ro 0 1\n",
     "\nUUID=1234 /data2\text4 defaults,nobarrier,discard 0 2 # \udcff\r\n\n  # UUID=5678 nobarrier",
 )
@@ -24,16 +24,16 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def place(folder: Path, written: str) -> Path:
+def write_fstab(folder: Path, written: str) -> Path:
     """Write an fstab with `written` as its third line into a folder; return its path."""
     fstab = folder / "fstab"
-    fstab.write_bytes(encoded(written.join(AROUND)))
+    fstab.write_bytes(encoded(written.join(TEXT_AROUND)))
     return fstab
 
 
-def audited(written: str) -> FstabLine:
+def parsed_line(written: str) -> FstabLine:
     """Return the third line as ext4audit parses it."""
-    return next(line for line in parse_fstab(written.join(AROUND)) if line.line_number == 3)
+    return next(line for line in parse_fstab(written.join(TEXT_AROUND)) if line.line_number == 3)
 
 
 def succeeds(command: str, folder: Path, sed: str = "sed") -> bool:
@@ -50,11 +50,11 @@ def run(command: str, folder: Path, sed: str = "sed") -> bytes:
     return (folder / "fstab").read_bytes()
 
 
-def try_out(edit: Step | None, after: str, folder: Path, sed: str = "sed") -> None:
+def check_edit_and_undo(edit: Step | None, after: str, folder: Path, sed: str = "sed") -> None:
     """Change the third line to `after` and undo that, each twice; compare the whole file."""
     assert edit is not None
     fstab = folder / "fstab"
-    before, changed = fstab.read_bytes(), encoded(after.join(AROUND))
+    before, changed = fstab.read_bytes(), encoded(after.join(TEXT_AROUND))
     assert run(edit.undo, folder, sed) == before
     assert not succeeds(edit.done, folder, sed)
     assert run(edit.command, folder, sed) == changed

@@ -27,8 +27,8 @@ from ext4audit.fixing import ChosenRemedy, choose_remedies
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
-from support.filesystems.scratch import assembled, done_by_shell, unique_label
-from support.remedies.fixing import Scene
+from support.filesystems.scratch import assembled_host, run_in_shell, unique_label
+from support.remedies.fixing import FixScenario
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")
@@ -154,7 +154,7 @@ MAY_CHANGE: Mapping[str, frozenset[str]] = {
 """What the remedies of each rule may change: fields of the superblock, "fstab", "flags" of
 mount(8), "options" for any option of ext4, or one option by its positive name."""
 NOTHING: frozenset[str] = frozenset()
-FOR_THE_WHOLE_MACHINE = ("sysctl ", "/sys/block/")
+MACHINE_WIDE = ("sysctl ", "/sys/block/")
 """Marks steps that do not run because they change settings shared by all tests on this machine."""
 
 
@@ -238,7 +238,7 @@ class Case:
         self.draw = random.Random(self.seed)  # noqa: S311 - no secrets
         self.disk = Disk(self.folder / "a.img")
         self.other = Disk(self.folder / "b.img")
-        self.where = self.folder / "mnt" / self.draw.choice(MOUNT_POINTS)
+        self.mount_point = self.folder / "mnt" / self.draw.choice(MOUNT_POINTS)
         self.by_hand = True
 
     # -- the host ---------------------------------------------------------------------------
@@ -249,12 +249,12 @@ class Case:
         self.disk.make(draw.choice(("none,has_journal,extent,dir_index", "has_journal")))
         self.other.make("has_journal")
         self._tune()
-        real = self.where
-        if self.where.name == "link":
+        real = self.mount_point
+        if self.mount_point.name == "link":
             real = self.folder / "mnt" / "real"
         real.mkdir(parents=True)
-        if real != self.where:
-            self.where.symlink_to(real)
+        if real != self.mount_point:
+            self.mount_point.symlink_to(real)
         (self.folder / "bystander").mkdir()
         run("mount", "-t", "ext4", self.other.device, str(self.folder / "bystander"))
         self.details["fstab"] = self._write_fstab()
@@ -287,7 +287,7 @@ class Case:
         draw = self.draw
         kind = draw.choice(KINDS)
         options = ",".join(draw.sample(IN_FSTAB, draw.choice((1, 1, 2, 3))))
-        where = str(self.where).replace(" ", "\\040")
+        where = str(self.mount_point).replace(" ", "\\040")
         own = f"{self.disk.device} {where} ext4 {options} 0 2"
         other = f"{self.other.device}\t{where}\text4\tro,noexec,commit=77,nobarrier 0 0"
         stale = f"UUID=11111111-2222-3333-4444-555555555555 {where} ext4 ro,noexec,nobarrier 0 0"
@@ -316,14 +316,21 @@ class Case:
         if self.kind.startswith(("own", "relative")) and self.kind != "own after other":
             self.by_hand = draw.random() < 0.4
         if not self.by_hand:
-            return not run("mount", str(self.where), check=False).returncode
+            return not run("mount", str(self.mount_point), check=False).returncode
         words = draw.sample(FLAGS, draw.choice((0, 1, 2, 3)))
         words += [w for some in draw.sample(LIVE, draw.choice((0, 1, 2, 3))) for w in some]
         words += draw.sample(KEPT, draw.choice((0, 0, 1, 2)))
         self.details["mount -o"] = words
         options = ",".join(words) or "rw"
         done = run(
-            "mount", "-t", "ext4", "-o", options, self.disk.device, str(self.where), check=False
+            "mount",
+            "-t",
+            "ext4",
+            "-o",
+            options,
+            self.disk.device,
+            str(self.mount_point),
+            check=False,
         )
         return not done.returncode
 
@@ -351,7 +358,7 @@ class Case:
 
     def report(self) -> Report:
         """Return the report of the filesystem with the default rules."""
-        host = assembled({self.disk.number})
+        host = assembled_host({self.disk.number})
         return audit(ReportSource("live", host.name), host, default_rules(), ())
 
     def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
@@ -368,7 +375,7 @@ class Case:
         found = [
             each
             for each in self.remedies()
-            if each[2].steps and not each[2].destructive and not for_the_whole_machine(each[2])
+            if each[2].steps and not each[2].destructive and not is_machine_wide(each[2])
         ]
         if not found:
             return
@@ -380,27 +387,27 @@ class Case:
             return
         self._run(remedy, Phase.VERIFY)
         after = self.state()
-        self._only_what_is_named(before, after, MAY_CHANGE.get(self.rule, NOTHING))
-        self._is_cured(fact, count, "now")
+        self._check_only_named_changes(before, after, MAY_CHANGE.get(self.rule, NOTHING))
+        self._check_cured(fact, count, "now")
         if not self.by_hand and Phase.PERSISTENT in {step.phase for step in remedy.steps}:
-            run("umount", str(self.where))
-            run("mount", str(self.where))
+            run("umount", str(self.mount_point))
+            run("mount", str(self.mount_point))
             self._set()
-            self._is_cured(fact, count, "after a new mount")
+            self._check_cured(fact, count, "after a new mount")
             before = replace(before, kept=kept_by_mount(self.disk), settings=settings(self.disk))
         if any(step.phase is Phase.ROLLBACK for step in remedy.lines):
             self._run(remedy, Phase.ROLLBACK)
-            self._is_as_before(before, self.state())
+            self._check_rollback(before, self.state())
 
     def check_script(self) -> None:
         """Apply all remedies of the host by script, once with a fault, and check the laws."""
         report = self.report()
         chosen, _ = choose_remedies(report, Severity.INFO, Disruption.UNMOUNT, {})
-        mine = [each for each in chosen if not for_the_whole_machine(each.remedy)]
+        mine = [each for each in chosen if not is_machine_wide(each.remedy)]
         script = build_script(AuditedHost(report.host.name, None, TAKEN_AT, "0"), mine, ())
         if not script.chosen:
             return
-        scene = Scene(self.folder, self.disk.device, self.where, FSTAB)
+        scene = FixScenario(self.folder, self.disk.device, self.mount_point, FSTAB)
         scene.script.write_text(script.text)
         codes = [each.rule.code for each in script.chosen]
         self.rule = "+".join(codes)
@@ -409,25 +416,25 @@ class Case:
         self.details["remedies"] = [each.remedy.summary for each in script.chosen]
         before = self.state()
         self._ran(scene, "")
-        self._is_as_before(before, self.state())
-        scene.sh("--apply", path=scene.inject(at, mode))
+        self._check_rollback(before, self.state())
+        scene.run_script("--apply", path=scene.inject(at, mode))
         self._ran(scene, "--undo")
-        self._is_as_before(before, self.state())
+        self._check_rollback(before, self.state())
         if self.broken or not self._ran(scene, "--apply"):
             return
         after = self.state()
         allowed = frozenset().union(*(MAY_CHANGE.get(code, NOTHING) for code in codes))
-        self._only_what_is_named(before, after, allowed)
+        self._check_only_named_changes(before, after, allowed)
         for each in script.chosen:
             self._is_applied(each)
         self._ran(scene, "--verify")
         self._ran(scene, "--apply")
-        self._is_as_before(after, self.state())
+        self._check_rollback(after, self.state())
         self._ran(scene, "--undo")
-        self._is_as_before(before, self.state())
+        self._check_rollback(before, self.state())
 
-    def _ran(self, scene: Scene, option: str) -> bool:
-        done = scene.sh(*([option] if option else []))
+    def _ran(self, scene: FixScenario, option: str) -> bool:
+        done = scene.run_script(*([option] if option else []))
         if done.returncode:
             self.broken.append(f"{option or 'the dry run'} failed: {done.stderr.strip()[-400:]}")
         return done.returncode == 0
@@ -440,14 +447,16 @@ class Case:
     def _run(self, remedy: Remedy, *phases: Phase) -> bool:
         for step in remedy.lines:
             if step.phase in phases:
-                done = done_by_shell(step.command)
+                done = run_in_shell(step.command)
                 if done.returncode:
                     why = done.stderr.decode(errors="replace").strip()
                     self.broken.append(f"{step.phase.value} failed: {step.command}: {why}")
                     return False
         return True
 
-    def _only_what_is_named(self, before: State, after: State, allowed: frozenset[str]) -> None:
+    def _check_only_named_changes(
+        self, before: State, after: State, allowed: frozenset[str]
+    ) -> None:
         changed = set(changes(before, after))
         if "options" in allowed:
             changed = {each for each in changed if not each.startswith("option ")}
@@ -455,11 +464,11 @@ class Case:
         if extra:
             self.broken.append(f"changed also: {', '.join(sorted(extra))}")
 
-    def _is_cured(self, fact: str, count: int, when: str) -> None:
+    def _check_cured(self, fact: str, count: int, when: str) -> None:
         if found_by(self.remedies(), self.rule, fact) >= count:
             self.broken.append(f"still found {when}")
 
-    def _is_as_before(self, before: State, after: State) -> None:
+    def _check_rollback(self, before: State, after: State) -> None:
         left = list(changes(before, after))
         if left:
             self.broken.append(f"the rollback leaves: {', '.join(sorted(left))}")
@@ -496,9 +505,9 @@ def settings(disk: Disk) -> tuple[tuple[str, str], ...]:
     return tuple((each.name, each.read_text()) for each in files if each.stat().st_mode == SETTING)
 
 
-def for_the_whole_machine(remedy: Remedy) -> bool:
+def is_machine_wide(remedy: Remedy) -> bool:
     """Return whether a remedy changes settings that other tests share, and must not run."""
-    return any(word in step.command for step in remedy.steps for word in FOR_THE_WHOLE_MACHINE)
+    return any(word in step.command for step in remedy.steps for word in MACHINE_WIDE)
 
 
 def found_by(found: Iterator[tuple[str, str, Remedy, str]], rule: str, fact: str) -> int:
@@ -513,7 +522,7 @@ def positive(token: str) -> str:
     return "dioread" if "dioread" in name else name.removeprefix("no")
 
 
-OF_THE_MOUNT = {"mounts": "flags", "kept": "what mount(8) keeps", "settings": "settings in sysfs"}
+MOUNT_STATES = {"mounts": "flags", "kept": "what mount(8) keeps", "settings": "settings in sysfs"}
 """The parts of the state that a mount determines, and their names in messages."""
 
 
@@ -522,7 +531,7 @@ def changes(before: State, after: State) -> Iterator[str]:
     for token in before.options ^ after.options:
         if token not in {"rw", "ro"}:
             yield f"option {positive(token)}"
-    for what, name in OF_THE_MOUNT.items():
+    for what, name in MOUNT_STATES.items():
         if getattr(before, what) != getattr(after, what):
             yield name
     if before.fstab != after.fstab:

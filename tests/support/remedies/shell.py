@@ -25,7 +25,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import recognize
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
-from support.filesystems.mounts import etc_of_its_own
+from support.filesystems.mounts import private_etc_command
 from support.timing import HANG_SECONDS, wait_until
 
 
@@ -43,7 +43,7 @@ class RemedyShell:
         own = Path("/proc/self/ns/mnt").readlink()
         theirs = Path(f"/proc/{self.holder.pid}/ns/mnt")
         assert wait_until(lambda: theirs.readlink() != own)
-        self.check(etc_of_its_own(folder))
+        self.check(private_etc_command(folder))
         self.check(f"truncate -s 64M {folder}/image && mkfs.ext4 -q {folder}/image")
         self.device = self.check(f"losetup -f --show {folder}/image").strip()
 

@@ -36,13 +36,13 @@ from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import decode
 from ext4audit.sources.snapshot.collector import collect_script
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.examples import number
+from support.examples import share_of
 from support.timing import PATIENCE_SECONDS, wait_until
 
 SCRIPT = collect_script(__version__)
-BRIEF = SCRIPT.replace("\nlong /proc/self/mountinfo\n", "\nreturn\n")
+SCRIPT_WITHOUT_WAIT = SCRIPT.replace("\nlong /proc/self/mountinfo\n", "\nreturn\n")
 """A script that captures only user, kernel and memory, and otherwise works as usual."""
-assert BRIEF != SCRIPT
+assert SCRIPT_WITHOUT_WAIT != SCRIPT
 SHELLS = ("dash", "bash", "busybox sh")
 TRIES = 4
 """Maximum number of comparisons: mounts of other tests may come and go between two scans."""
@@ -51,7 +51,7 @@ LISTS_OF_FILESYSTEMS = ("/proc/fs/ext4", "/sys/fs/ext4")
 NOT_FOR_A_SHELL = (TuneSuperblock, FilesystemUuid, CapturedDumpe2fs)
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
-some_shells = pytest.mark.parametrize("shell", SHELLS[: number(len(SHELLS))])
+some_shells = pytest.mark.parametrize("shell", SHELLS[: share_of(len(SHELLS))])
 """A mark for tests of shells: dash, which is /bin/sh on Debian, and all of SHELLS in CI."""
 
 
@@ -103,7 +103,7 @@ def with_seconds(script: str, seconds: str) -> str:
     )
 
 
-def impatient_with(script: str, command: str, *, after: str = "") -> str:
+def with_one_second_limit(script: str, command: str, *, after: str = "") -> str:
     """Return the script with a time limit of a second for one command, a line that occurs once.
 
     Other commands keep their limit: on a busy machine, some of them take a second. `after` is a
@@ -154,14 +154,14 @@ def entries(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
     return found
 
 
-def answers_in(content: bytes) -> dict[Ask, Answer]:
+def manifest_answers(content: bytes) -> dict[Ask, Answer]:
     """Return the answers in a manifest."""
     return decode(content, _no_file)[0]
 
 
 def captured(shell: str, *options: str, script: str = SCRIPT) -> dict[Ask, Answer]:
     """Return the answers that the script captures."""
-    return answers_in(manifest(collect(shell, *options, script=script)))
+    return manifest_answers(manifest(collect(shell, *options, script=script)))
 
 
 def live(only: Collection[DeviceNumber] | None = None) -> Mapping[Ask, Answer]:
@@ -171,7 +171,7 @@ def live(only: Collection[DeviceNumber] | None = None) -> Mapping[Ask, Answer]:
     return recorder.answers
 
 
-def differences(
+def differing_answers(
     shell: str, only: Collection[DeviceNumber] | None = None, *, script: str = SCRIPT
 ) -> dict[Ask, tuple[Answer, Answer | None]]:
     """Return the asks that the script and the live source answer differently, with both answers.

@@ -135,7 +135,7 @@ class Shell:
     def _run(self, variables: dict[str, str]) -> None:
         null_path = Path(os.devnull)
         with self._answers.open("wb", buffering=0) as answer, null_path.open("r+b") as null:
-            code = launcher.ask(
+            code = launcher.run_copy(
                 [],
                 variables,
                 str(self._folder),

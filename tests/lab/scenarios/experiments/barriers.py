@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.support.devices import disk, flushes, mounted
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scanned_host
 
 FSYNCS = 100
 
@@ -24,7 +24,7 @@ def flushes_by_barrier() -> JsonObject:
 def _measure(device: str, option: str) -> JsonObject:
     mkfs = ["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
     with mounted(device, option, "noinit_itable", "noatime", mkfs=mkfs) as place:
-        verdict = judge_host(scan(place), "DUR001")
+        verdict = judge_host(scanned_host(place), "DUR001")
         counted = _append(device, place / "log")
     return {
         "fsyncs": FSYNCS,

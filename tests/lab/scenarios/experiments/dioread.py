@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scanned_host
 
 MIB = 1 << 20
 FILE_MIB = 32
@@ -20,7 +20,7 @@ def dioread_without_delalloc() -> JsonObject:
     mkfs = ["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
     with mounted(device, "dioread_nolock", "nodelalloc", mkfs=mkfs) as place:
         shown = Path(f"/proc/fs/ext4/{Path(device).name}/options").read_text().split()
-        verdict = judge_host(scan(place), "PRF001")
+        verdict = judge_host(scanned_host(place), "PRF001")
         path = place / "file"
         with path.open("wb", buffering=0) as file:
             for _ in range(FILE_MIB):

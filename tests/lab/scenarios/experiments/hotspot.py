@@ -14,7 +14,7 @@ from pathlib import Path
 from ext4audit.evidence import Known
 from lab.support.devices import disk, md, mounted, run, sync_filesystem, writes
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scanned_host
 
 DIRECTORIES = 600
 FILES_PER_DIRECTORY = 40
@@ -62,7 +62,7 @@ def _measure(
     for _ in range(rounds):
         # Lazy initialisation of inode tables writes to all members equally, and hides the effect.
         with mounted(array, "noinit_itable", "noatime", mkfs=[*LAZY, *mkfs]) as place:
-            host = scan(place)
+            host = scanned_host(place)
             verdict = judge_host(host, "LAY001")
             before = [writes(member) for member in members]
             work(place)

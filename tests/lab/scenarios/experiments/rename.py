@@ -15,7 +15,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.rules.performance import read_drains, stall_seconds
 from lab.support.devices import disk, mounted
 from lab.support.scenario import JsonObject, scenario
-from support.filesystems.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scanned_host
 
 MIB = 1 << 20
 BLOCK_BYTES = 4096
@@ -48,7 +48,7 @@ def _measure(device: str, *options: str) -> JsonObject:
     with mounted(
         device, *options, mkfs=["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
     ) as place:
-        host = scan(place)
+        host = scanned_host(place)
         queues = [
             need(drain)._replace(megabytes_per_second=THROTTLE_MEGABYTES_PER_SECOND)
             for drain in read_drains(need(host.filesystems[0].stack), Known(None, ""))

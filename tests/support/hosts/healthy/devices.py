@@ -25,13 +25,13 @@ INODE_ZEROED = 4
 MADE_AT, WRITTEN_AT = 1751364000, 1767322800
 """Unix times in seconds: 2025-07-01, and an hour before the fixture hosts are audited."""
 MOUNTED = "20251220060000"
-LEAST_KEPT = 4096
+LEAST_RESERVED = 4096
 """Maximum clusters that the kernel reserves (2 %) in addition to root's (fs/ext4/super.c)."""
 USED_PERCENT = 35
 
 
 @dataclass(frozen=True)
-class Made:
+class FilesystemSpec:
     """A filesystem to make; `grown_from` is its size in bytes at mke2fs, if it was smaller."""
 
     mke2fs: Mke2fs
@@ -43,7 +43,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Captured:
+class FilesystemAnswers:
     """The answers about a filesystem: `dumpe2fs -h`, group descriptors, counts of statvfs(3)."""
 
     header: str
@@ -51,7 +51,7 @@ class Captured:
     counts: str
 
 
-def capture(made: Made) -> Captured:
+def capture(made: FilesystemSpec) -> FilesystemAnswers:
     """Make a filesystem, grow and age it, and return its answers."""
     with sparse_image(made.grown_from or made.size_bytes) as image:
         _make(made, image)
@@ -61,10 +61,10 @@ def capture(made: Made) -> Captured:
         header = _run("dumpe2fs", "-h", image)
         groups = -(-_number(header, "Block count") // GROUP_BLOCKS)
         descriptors = _descriptors_healthy_filesystems(image, groups)
-    return Captured(made.mke2fs.words(header), descriptors, _counts(header))
+    return FilesystemAnswers(made.mke2fs.words(header), descriptors, _counts(header))
 
 
-def _make(made: Made, image: Path) -> None:
+def _make(made: FilesystemSpec, image: Path) -> None:
     """Run mke2fs; it finds the file zeroed, so it leaves no inode table to lazy initialization."""
     configuration = image.with_name("mke2fs.conf")
     configuration.write_text(made.mke2fs.configuration, encoding="utf-8")
@@ -73,7 +73,7 @@ def _make(made: Made, image: Path) -> None:
     _run("mke2fs", "-q", "-F", "-t", "ext4", *identity, image, **environment)
 
 
-def _grow(made: Made, image: Path) -> None:
+def _grow(made: FilesystemSpec, image: Path) -> None:
     """Grow it, and mark inode tables as zeroed, as the kernel does for those it adds online."""
     os.truncate(image, made.size_bytes)
     _run("resize2fs", "-f", image)
@@ -104,7 +104,7 @@ def _descriptors_healthy_filesystems(image: Path, groups: int) -> bytes:
         return file.read(groups * DESCRIPTOR_BYTES)
 
 
-def _age(made: Made, image: Path) -> None:
+def _age(made: FilesystemSpec, image: Path) -> None:
     """Set the superblock fields that mounting and using the filesystem would change."""
     free = {
         key: _number(_run("dumpe2fs", "-h", image), f"Free {key}") * (100 - USED_PERCENT) // 100
@@ -134,7 +134,7 @@ def _edit(image: Path, commands: list[str]) -> None:
 def _counts(header: str) -> str:
     """Return f_frsize, f_blocks, f_bfree, f_bavail, f_files and f_ffree."""
     blocks, free = _number(header, "Block count"), _number(header, "Free blocks")
-    kept = _number(header, "Reserved block count") + min(blocks // 50, LEAST_KEPT)
+    kept = _number(header, "Reserved block count") + min(blocks // 50, LEAST_RESERVED)
     usable = blocks - _overhead(header, blocks)
     inodes = f"{_number(header, 'Inode count')} {_number(header, 'Free inodes')}"
     return f"{BLOCK_BYTES} {usable} {free} {free - kept} {inodes}"
@@ -199,7 +199,7 @@ EBS = {
     "io_timeout": "4294966296",
 }
 """Amazon's network volumes, which appear as NVMe disks."""
-_FIT_IN_ONE_ASK = 64 << 10
+_BYTES_PER_ASK = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -236,9 +236,9 @@ def volume(
     sectors = block.size_bytes >> 9
     host.dm(block.number, title, f"LVM-{uuid}", f"0 {sectors} linear {on.number} {start}\n")
     host.node(f"/dev/disk/by-id/dm-uuid-LVM-{uuid}", block.number)
-    host.tell(ListDir(f"/sys/dev/block/{on.number}/holders"), block.name)
+    host.answer(ListDir(f"/sys/dev/block/{on.number}/holders"), block.name)
     _sized(host, block).listed(block.name, block.number)
-    host._listed[block.name]["name"] = title
+    host._lsblk_rows[block.name]["name"] = title
 
 
 def _sized(host: HostEvidence, block: Block) -> HostEvidence:
@@ -246,7 +246,7 @@ def _sized(host: HostEvidence, block: Block) -> HostEvidence:
 
 
 @dataclass(frozen=True)
-class Mounted:
+class MountSpec:
     """How an ext4 is mounted: its source, and the given options in addition to rw.
 
     `changed` maps words of its options file to others. `partuuid` is that of its partition.
@@ -259,7 +259,9 @@ class Mounted:
     partuuid: str = ""
 
 
-def ext4(host: HostEvidence, system: System, block: Block, made: Made, how: Mounted) -> None:
+def ext4(
+    host: HostEvidence, system: System, block: Block, made: FilesystemSpec, how: MountSpec
+) -> None:
     """Add an ext4 on a device, and mount it."""
     captured = capture(made)
     shown = ",".join((system.shown, *how.asked))
@@ -269,21 +271,21 @@ def ext4(host: HostEvidence, system: System, block: Block, made: Made, how: Moun
     host.options(block.name, replaced(system.options, how.changed or {}))
     host.dumpe2fs(device, captured.header)
     host.node(f"/dev/disk/by-uuid/{made.uuid}", block.number)
-    row = host._listed[block.name]
+    row = host._lsblk_rows[block.name]
     row.update(fstype="ext4", uuid=made.uuid, label=made.label or None)
     row.update(partuuid=how.partuuid or None)
     _descriptors_healthy_devices(host, device, captured.descriptors)
 
 
-def _path(block: Block, how: Mounted) -> str:
+def _path(block: Block, how: MountSpec) -> str:
     return how.source if block.name.startswith("dm-") else f"/dev/{block.name}"
 
 
 def _descriptors_healthy_devices(host: HostEvidence, device: str, data: bytes) -> None:
     """Add the group descriptors as a scan requests them: at once, or block by block."""
-    if len(data) <= _FIT_IN_ONE_ASK:
+    if len(data) <= _BYTES_PER_ASK:
         host.groups(device, data)
         return
     for start in range(0, len(data), BLOCK_BYTES):
         piece = data[start : start + BLOCK_BYTES]
-        host.tell(ReadBytes(device, BLOCK_BYTES + start, len(piece)), piece)
+        host.answer(ReadBytes(device, BLOCK_BYTES + start, len(piece)), piece)

@@ -18,8 +18,8 @@ from support.hosts.healthy.devices import (
     SATA_SSD,
     VIRTIO,
     Block,
-    Made,
-    Mounted,
+    FilesystemSpec,
+    MountSpec,
     disk,
     ext4,
     partition,
@@ -28,7 +28,7 @@ from support.hosts.healthy.devices import (
 from support.hosts.healthy.systems import DEBIAN, EL8, EL9, JAMMY, NOBLE, UPSTREAM_1_47, System
 
 MIB, GIB = 1 << 20, 1 << 30
-BEHIND_A_CONTROLLER = {**HARD_DISK, "write_cache": "write through", "nr_requests": "256"}
+RAID_CONTROLLER = {**HARD_DISK, "write_cache": "write through", "nr_requests": "256"}
 """The queue of a disk behind a RAID controller with a battery."""
 LVM_START = 2048
 """The number of sectors before the first extent of a physical volume."""
@@ -58,8 +58,10 @@ def server_debian() -> HostEvidence:
     partition(host, firmware, "8:0", 2048)
     partition(host, root, "8:0", 1050624)
     partition(host, swap, "8:0", 1949296640, fstype="swap", uuid=swap_uuid)
-    how = Mounted(25, "/dev/sda2", ("errors=remount-ro",), {"errors=continue": "errors=remount-ro"})
-    ext4(host, DEBIAN, root, Made(DEBIAN.mke2fs, root_uuid, root.size_bytes, "/"), how)
+    how = MountSpec(
+        25, "/dev/sda2", ("errors=remount-ro",), {"errors=continue": "errors=remount-ro"}
+    )
+    ext4(host, DEBIAN, root, FilesystemSpec(DEBIAN.mke2fs, root_uuid, root.size_bytes, "/"), how)
     efi(host, firmware)
     host.file("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz root=UUID={root_uuid} ro quiet\n")
     return host.file(
@@ -92,10 +94,16 @@ def _ubuntu(system: System, whole: Block, prefix: str, number: str) -> HostEvide
     root = Block("dm-0", "253:0", 100 * GIB, queue)
     title = "ubuntu--vg-ubuntu--lv"
     volume(host, root, title, lvm_uuid, on=physical, start=LVM_START)
-    mapper = Mounted(25, f"/dev/mapper/{title}")
-    ext4(host, system, root, Made(system.mke2fs, root_uuid, root.size_bytes, "/"), mapper)
-    plain = Mounted(30, f"/dev/{boot.name}")
-    ext4(host, system, boot, Made(system.mke2fs, boot_uuid, boot.size_bytes, "/boot"), plain)
+    mapper = MountSpec(25, f"/dev/mapper/{title}")
+    ext4(host, system, root, FilesystemSpec(system.mke2fs, root_uuid, root.size_bytes, "/"), mapper)
+    plain = MountSpec(30, f"/dev/{boot.name}")
+    ext4(
+        host,
+        system,
+        boot,
+        FilesystemSpec(system.mke2fs, boot_uuid, boot.size_bytes, "/boot"),
+        plain,
+    )
     efi(host, firmware)
     host.file(
         "/proc/cmdline", f"BOOT_IMAGE=/vmlinuz-{system.release} root=/dev/mapper/{title} ro\n"
@@ -141,10 +149,10 @@ def _anaconda(system: System, whole: Block, prefix: str, major: str) -> HostEvid
         volume(host, block, f"rl-{title}", lvm_uuid, on=physical, start=start)
         start += block.size_bytes >> 9
         its_uuid = identifier(f"el {name} {point}")
-        how = Mounted(mount_id, f"/dev/mapper/rl-{title}")
-        ext4(host, system, block, Made(made, its_uuid, block.size_bytes, point), how)
-    plain = Mounted(31, f"/dev/{boot.name}")
-    ext4(host, system, boot, Made(made, boot_uuid, boot.size_bytes, "/boot"), plain)
+        how = MountSpec(mount_id, f"/dev/mapper/rl-{title}")
+        ext4(host, system, block, FilesystemSpec(made, its_uuid, block.size_bytes, point), how)
+    plain = MountSpec(31, f"/dev/{boot.name}")
+    ext4(host, system, boot, FilesystemSpec(made, boot_uuid, boot.size_bytes, "/boot"), plain)
     host.file(
         "/proc/cmdline",
         f"BOOT_IMAGE=(hd0,msdos1)/vmlinuz-{system.release} root=/dev/mapper/rl-root ro "
@@ -162,7 +170,7 @@ def _anaconda(system: System, whole: Block, prefix: str, major: str) -> HostEvid
 
 def server_el8() -> HostEvidence:
     """Return a rebuild of RHEL 8 behind a RAID controller."""
-    whole = Block("sda", "8:0", 558 * GIB, BEHIND_A_CONTROLLER)
+    whole = Block("sda", "8:0", 558 * GIB, RAID_CONTROLLER)
     return _anaconda(EL8, whole, "sda", "8")
 
 
@@ -195,11 +203,11 @@ def cloud_debian() -> HostEvidence:
     root = Block("vda1", "254:1", 20 * GIB - 129 * MIB, VIRTIO)
     disk(host, whole)
     partition(host, root, whole.number, 262144)
-    made = Made(
+    made = FilesystemSpec(
         DEBIAN.mke2fs, identifier("debian cloud"), root.size_bytes, "/", grown_from=2943 * MIB
     )
     partuuid = identifier("debian cloud partition")
-    how = Mounted(25, "/dev/vda1", ("discard", "errors=remount-ro"), DISCARD, partuuid)
+    how = MountSpec(25, "/dev/vda1", ("discard", "errors=remount-ro"), DISCARD, partuuid)
     ext4(host, CLOUD_KERNEL, root, made, how)
     _firmware(host, whole, "vda15", "254:15", 8192)
     host.file(
@@ -222,8 +230,10 @@ def cloud_jammy() -> HostEvidence:
     disk(host, whole, model="Amazon Elastic Block Store", tran="nvme")
     partition(host, root, whole.number, 227328)
     _firmware(host, whole, "nvme0n1p15", "259:3", 10240)
-    how = Mounted(25, "/dev/root", ("discard", "errors=remount-ro"), DISCARD, identifier("jammy p"))
-    made = Made(
+    how = MountSpec(
+        25, "/dev/root", ("discard", "errors=remount-ro"), DISCARD, identifier("jammy p")
+    )
+    made = FilesystemSpec(
         JAMMY.mke2fs,
         identifier("jammy cloud"),
         root.size_bytes,
@@ -259,8 +269,8 @@ def cloud_noble() -> HostEvidence:
     partition(host, boot, whole.number, 227328)
     _firmware(host, whole, "vda15", "252:15", 10240)
     asked = ("discard", "commit=30", "errors=remount-ro")
-    how = Mounted(25, "/dev/vda1", asked, {**DISCARD, "commit=5": "commit=30"})
-    made = Made(
+    how = MountSpec(25, "/dev/vda1", asked, {**DISCARD, "commit=5": "commit=30"})
+    made = FilesystemSpec(
         UPSTREAM_1_47,
         identifier("noble cloud"),
         root.size_bytes,
@@ -269,8 +279,10 @@ def cloud_noble() -> HostEvidence:
         grown_from=2560 * MIB,
     )
     ext4(host, NOBLE, root, made, how)
-    at_boot = Made(UPSTREAM_1_47, identifier("noble boot"), boot.size_bytes, "/boot", label="BOOT")
-    ext4(host, NOBLE, boot, at_boot, Mounted(30, "/dev/vda16"))
+    at_boot = FilesystemSpec(
+        UPSTREAM_1_47, identifier("noble boot"), boot.size_bytes, "/boot", label="BOOT"
+    )
+    ext4(host, NOBLE, boot, at_boot, MountSpec(30, "/dev/vda16"))
     host.file(
         "/proc/cmdline",
         f"BOOT_IMAGE=/vmlinuz-{NOBLE.release} root=LABEL=cloudimg-rootfs ro "
@@ -293,8 +305,8 @@ def _with_data(system: System, whole: Block, root: Block, data: Block, kind: str
     shown = "rw,seclabel,attr2,inode64,logbufs=8,logbsize=32k,noquota"
     host.mount(25, root.number, "/", f"/dev/{root.name}", fstype="xfs", super_options=shown)
     its_uuid = identifier(f"{kind} {system.os[1]} data")
-    made = Made(system.mke2fs, its_uuid, data.size_bytes, "/data")
-    ext4(host, system, data, made, Mounted(35, f"/dev/{data.name}"))
+    made = FilesystemSpec(system.mke2fs, its_uuid, data.size_bytes, "/data")
+    ext4(host, system, data, made, MountSpec(35, f"/dev/{data.name}"))
     root_uuid = identifier(f"{kind} xfs")
     host.file(
         "/proc/cmdline",

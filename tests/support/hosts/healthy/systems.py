@@ -36,7 +36,7 @@ CONFIGURATION = """\
 """
 """The parts of mke2fs.conf that matter for ext4; they are the same in all distributions."""
 _COMMON = "has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize"
-_BEFORE_1_46: dict[str, str | None] = {
+_LINES_BEFORE_1_46: dict[str, str | None] = {
     "Overhead clusters:        ": None,
     "Total journal size:       ": "Journal size:             ",
     "Total journal blocks:     ": "Journal length:           ",
@@ -61,11 +61,11 @@ class Mke2fs:
         """Return the output of dumpe2fs 1.47 in the words of this version."""
         if self.version >= "1.46":
             return header
-        return "".join(_in_old_words(line) for line in header.splitlines(keepends=True))
+        return "".join(_in_old_format(line) for line in header.splitlines(keepends=True))
 
 
-def _in_old_words(line: str) -> str:
-    for ours, theirs in _BEFORE_1_46.items():
+def _in_old_format(line: str) -> str:
+    for ours, theirs in _LINES_BEFORE_1_46.items():
         if line.startswith(ours):
             return "" if theirs is None else line.replace(ours, theirs)
     return line
@@ -121,11 +121,11 @@ class System:
     def host(self, name: str, gib: int, virtualization: str = "none") -> HostEvidence:
         """Return a machine with this system, `gib` GiB of memory, and no disk yet."""
         host = HostEvidence()
-        host.tell(Uname(), f"{self.release}\n{self.version}\nx86_64\n{name}")
-        host.tell(VirtualMemory(), f"{gib << 30}\n{gib * 7 << 27}")
+        host.answer(Uname(), f"{self.release}\n{self.version}\nx86_64\n{name}")
+        host.answer(VirtualMemory(), f"{gib << 30}\n{gib * 7 << 27}")
         for key, value in DIRTY_LIMITS.items():
             host.file(f"/proc/sys/vm/{key}", f"{value}\n")
-        host.tell(RunCommand(("systemd-detect-virt", "--vm")), f"{virtualization}\n")
+        host.answer(RunCommand(("systemd-detect-virt", "--vm")), f"{virtualization}\n")
         host.file("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\n\text3\n\text2\n\text4\n")
         host.file("/sys/fs/ext4/features/lazy_itable_init", "supported\n")
         host.mount(21, "0:21", "/proc", "proc", fstype="proc")
@@ -141,11 +141,11 @@ class System:
 
     def _boots(self, host: HostEvidence) -> HostEvidence:
         grub = "grub2" if self.is_red_hat else "grub"
-        host.tell(RealPath(f"/boot/{grub}/grub.cfg"), f"/boot/{grub}/grub.cfg")
+        host.answer(RealPath(f"/boot/{grub}/grub.cfg"), f"/boot/{grub}/grub.cfg")
         program = f"{grub}-install"
-        host.tell(RunCommand((program, "--version")), f"{program} (GRUB) {self.grub}\n")
+        host.answer(RunCommand((program, "--version")), f"{program} (GRUB) {self.grub}\n")
         if self.trims:
-            host.tell(RealPath(FSTRIM_LINK), "/usr/lib/systemd/system/fstrim.timer")
+            host.answer(RealPath(FSTRIM_LINK), "/usr/lib/systemd/system/fstrim.timer")
         return host
 
 

@@ -30,8 +30,8 @@ from support.builders import (
     kernel,
     known,
     layout,
-    listed,
     loop,
+    lsblk_row,
     memory,
     mount,
     options,
@@ -54,10 +54,18 @@ RELEASES = [
     "2.6.32-754.el6.x86_64",
 ]
 TOKENS = sorted({token for spec in all_options() for token in (spec.name, f"no{spec.name}")})
-ODD_TOKENS = (
+UNUSUAL_TOKENS = (
     "data=writeback data=journal commit=300 stripe=x journal_checksum \udcff=\x1b[31m".split()
 )
-NAMES = ["/data", "/", "/mnt/$(reboot)", "-rf", "/mnt/a\nb", "/mnt/\udcff", "/mnt/[/red] 'x'"]
+HOSTILE_NAMES = [
+    "/data",
+    "/",
+    "/mnt/$(reboot)",
+    "-rf",
+    "/mnt/a\nb",
+    "/mnt/\udcff",
+    "/mnt/[/red] 'x'",
+]
 GAPS = [
     unknown("it"),
     Unknown("it", Why.ABSENT),
@@ -66,7 +74,7 @@ GAPS = [
 ]
 
 
-def evidence(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Evidence[Any]]:
+def any_evidence(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Evidence[Any]]:
     """Draw a known value, or an unknown of any kind."""
     return st.one_of(values.map(known), st.sampled_from(GAPS))
 
@@ -90,7 +98,7 @@ QUEUES = st.builds(
 )
 POOLS = st.one_of(
     st.none(),
-    evidence(any_of(ThinPool("Fail"), ThinPool("rw", 9, 10), ThinPool("ro", needs_check=True))),
+    any_evidence(any_of(ThinPool("Fail"), ThinPool("rw", 9, 10), ThinPool("ro", needs_check=True))),
 )
 DISKS = st.builds(
     disk,
@@ -98,7 +106,7 @@ DISKS = st.builds(
     st.builds(DeviceNumber, st.integers(1, 300), st.integers(0, 3)),
     QUEUES,
     model=any_of(None, "PERC H740P", "QEMU HARDDISK", "Amazon Elastic Block Store"),
-    size_sectors=evidence(any_of(0, 209715200)),
+    size_sectors=any_evidence(any_of(0, 209715200)),
     udev=any_of((), (("ID_BUS", "usb"), ("ID_MODEL", "\udcff")), (("ID_FS_UUID", "\x1b"),)),
 )
 
@@ -106,8 +114,8 @@ DISKS = st.builds(
 def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDevice]:
     """Draw a device on top of others: a partition, an md array, a mapping, or a loop device."""
     members = st.lists(below, min_size=1, max_size=4)
-    one_below = evidence(below.map(lambda device: (device,)))
-    tables = evidence(
+    one_below = any_evidence(below.map(lambda device: (device,)))
+    tables = any_evidence(
         any_of(
             (DmSegment(0, 2048, "linear", ("8:0", "0")),),
             (DmSegment(0, 2048, "striped", ("2", "128", "8:0", "0", "8:16", "0")),),
@@ -148,28 +156,28 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
     return st.one_of(partitions, mappings, arrays, unread, loops)
 
 
-def renumbered(
+def with_new_numbers(
     device: BlockDevice, number: DeviceNumber, others: Iterator[DeviceNumber]
 ) -> BlockDevice:
     """Return a device with `number`, and the devices below it with the next of `others`."""
     below = device.below
     if isinstance(below, Known):
-        devices = tuple(renumbered(each, next(others), others) for each in below.value)
+        devices = tuple(with_new_numbers(each, next(others), others) for each in below.value)
         below = replace(below, value=devices)
     return replace(device, device_number=number, below=below)
 
 
-def numbers_below() -> Iterator[DeviceNumber]:
+def unused_numbers() -> Iterator[DeviceNumber]:
     """Yield numbers that no filesystem, fstab entry or listed device has."""
     return (DeviceNumber(65, minor) for minor in count(16))
 
 
 STACKS = st.recursive(DISKS, stacked, max_leaves=5).map(
-    lambda device: renumbered(device, DeviceNumber(8, 0), numbers_below())
+    lambda device: with_new_numbers(device, DeviceNumber(8, 0), unused_numbers())
 )
 OPTION_SETS: st.SearchStrategy[EffectiveOptions] = st.builds(
     lambda tokens, hidden, **more: options(*tokens, hidden=hidden, **more),
-    st.lists(st.sampled_from([*TOKENS, *ODD_TOKENS]), max_size=4, unique=True),
+    st.lists(st.sampled_from([*TOKENS, *UNUSUAL_TOKENS]), max_size=4, unique=True),
     st.lists(st.sampled_from(TOKENS), max_size=2, unique=True),
     release=st.sampled_from(RELEASES),
     complete=st.booleans(),
@@ -209,17 +217,19 @@ LAYOUTS = st.builds(
 FSTABS = st.lists(
     st.builds(
         lambda words, **more: fstab_entry(*words, **more),
-        st.lists(st.sampled_from([*TOKENS, *ODD_TOKENS, "defaults", "noauto", "ro"]), max_size=3),
-        mount_point=st.sampled_from([*NAMES, "none"]),
+        st.lists(
+            st.sampled_from([*TOKENS, *UNUSUAL_TOKENS, "defaults", "noauto", "ro"]), max_size=3
+        ),
+        mount_point=st.sampled_from([*HOSTILE_NAMES, "none"]),
         fstype=any_of("ext4", "ext3", "auto", "ext2,ext4"),
-        number=evidence(any_of(DeviceNumber(8, 0), DeviceNumber(8, 1))),
+        number=any_evidence(any_of(DeviceNumber(8, 0), DeviceNumber(8, 1))),
     ),
     max_size=3,
 ).map(tuple)
 MOUNTS = st.lists(
     st.builds(
         mount,
-        st.sampled_from(NAMES),
+        st.sampled_from(HOSTILE_NAMES),
         fstype=any_of("ext4", "ext3", "ext2"),
         flags=any_of(("rw", "relatime"), ("ro",)),
         root=any_of("/", "/sub"),
@@ -229,19 +239,19 @@ MOUNTS = st.lists(
 ).map(tuple)
 FILESYSTEMS = st.builds(
     filesystem,
-    fstype=evidence(any_of("ext2", "ext3", "ext4")),
+    fstype=any_evidence(any_of("ext2", "ext3", "ext4")),
     device=any_of("/dev/sda", "/dev/mapper/vg-a'b"),
     alive=st.booleans(),
     mounts=MOUNTS,
-    read_only=evidence(st.booleans()),
-    superblock=evidence(SUPERBLOCKS),
+    read_only=any_evidence(st.booleans()),
+    superblock=any_evidence(SUPERBLOCKS),
     uuid=any_of(None, "4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11"),
     label=any_of(None, "data", "\x1b[31m"),
-    options=evidence(OPTION_SETS),
-    fstab=evidence(FSTABS),
-    stack=evidence(STACKS),
-    layout=st.one_of(st.none(), evidence(LAYOUTS)),
-    usage=evidence(
+    options=any_evidence(OPTION_SETS),
+    fstab=any_evidence(FSTABS),
+    stack=any_evidence(STACKS),
+    layout=st.one_of(st.none(), any_evidence(LAYOUTS)),
+    usage=any_evidence(
         st.builds(
             usage,
             block_bytes=any_of(0, 1024, 4096),
@@ -252,7 +262,7 @@ FILESYSTEMS = st.builds(
             free_inodes=any_of(0, 1, 6553600),
         )
     ),
-    errors=evidence(
+    errors=any_evidence(
         st.builds(
             ErrorCounters,
             errors=any_of(0, 3),
@@ -262,37 +272,40 @@ FILESYSTEMS = st.builds(
             last_code=any_of(None, 0, 5, 99),
         )
     ),
-    journal_errno=evidence(any_of(0, -5)),
-    primary=evidence(
+    journal_errno=any_evidence(any_of(0, -5)),
+    primary=any_evidence(
         st.builds(
             PrimarySuperblock,
             any_of("", "it is zeroed"),
             st.none() | st.just(unknown("superblock")),
-            st.none() | evidence(st.just(superblock())),
+            st.none() | any_evidence(st.just(superblock())),
         )
     ),
-    unzeroed_groups=evidence(any_of(0, 1, 500)),
-    settings=evidence(any_of((), (("mb_stats", 1), ("unheard_of", -1)))),
+    unzeroed_groups=any_evidence(any_of(0, 1, 500)),
+    settings=any_evidence(any_of((), (("mb_stats", 1), ("unheard_of", -1)))),
 )
 
 
-def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber]) -> Filesystem:
+def with_device_number(
+    fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber]
+) -> Filesystem:
     """Return a filesystem, its mounts and device with `number`, the devices below with others."""
     stack = fs.stack
     if isinstance(stack, Known):
-        stack = replace(stack, value=renumbered(stack.value, number, others))
+        stack = replace(stack, value=with_new_numbers(stack.value, number, others))
     mounts = tuple(each._replace(device_number=number) for each in fs.mounts)
     return fs._replace(device_number=number, mounts=mounts, stack=stack)
 
 
-def with_numbers(drawn: Host) -> Host:
+def with_unique_numbers(drawn: Host) -> Host:
     """Return the host with a unique number for each device: 8:0, 8:1, … for filesystems."""
-    own, others = (DeviceNumber(8, minor) for minor in count()), numbers_below()
-    filesystems = tuple(placed(fs, next(own), others) for fs in drawn.filesystems)
+    own, others = (DeviceNumber(8, minor) for minor in count()), unused_numbers()
+    filesystems = tuple(with_device_number(fs, next(own), others) for fs in drawn.filesystems)
     unmounted = drawn.unmounted
     if isinstance(unmounted, Known):
         unmounted = replace(
-            unmounted, value=tuple(placed(fs, next(own), others) for fs in unmounted.value)
+            unmounted,
+            value=tuple(with_device_number(fs, next(own), others) for fs in unmounted.value),
         )
     return drawn._replace(filesystems=filesystems, unmounted=unmounted)
 
@@ -311,9 +324,9 @@ def device_numbers(drawn: Host) -> list[DeviceNumber]:
     return [number for stack in stacks for number in numbers(stack)]
 
 
-LISTED = st.lists(
+LSBLK_ROWS = st.lists(
     st.builds(
-        listed,
+        lsblk_row,
         any_of("sda", "sdb1", "vg-a'b"),
         st.builds(DeviceNumber, st.integers(1, 300), st.integers(0, 3)),
         fstype=any_of(None, "ext4", "xfs", "linux_raid_member"),
@@ -334,23 +347,23 @@ MEMORIES = st.builds(
     dirty_background_ratio_percent=any_of(0, 10),
 )
 HOSTS = st.builds(
-    lambda subjects, **more: with_numbers(host(*subjects, **more)),
+    lambda subjects, **more: with_unique_numbers(host(*subjects, **more)),
     st.lists(FILESYSTEMS, min_size=1, max_size=2),
-    kernel=evidence(st.sampled_from(RELEASES).map(kernel)),
-    os=evidence(any_of(OperatingSystem("debian", "12", ""), OperatingSystem("", "", ""))),
-    virtualization=evidence(any_of(None, "kvm")),
-    container=evidence(any_of(None, "docker")),
-    kernel_arguments=evidence(any_of((), ("quiet", "rootflags=nobarrier"))),
-    memory=evidence(MEMORIES),
-    mounts=evidence(MOUNTS),
-    fstab=evidence(FSTABS),
-    devices=evidence(LISTED),
-    unmounted=evidence(st.lists(FILESYSTEMS, max_size=1).map(tuple)),
-    boot_loader=evidence(
+    kernel=any_evidence(st.sampled_from(RELEASES).map(kernel)),
+    os=any_evidence(any_of(OperatingSystem("debian", "12", ""), OperatingSystem("", "", ""))),
+    virtualization=any_evidence(any_of(None, "kvm")),
+    container=any_evidence(any_of(None, "docker")),
+    kernel_arguments=any_evidence(any_of((), ("quiet", "rootflags=nobarrier"))),
+    memory=any_evidence(MEMORIES),
+    mounts=any_evidence(MOUNTS),
+    fstab=any_evidence(FSTABS),
+    devices=any_evidence(LSBLK_ROWS),
+    unmounted=any_evidence(st.lists(FILESYSTEMS, max_size=1).map(tuple)),
+    boot_loader=any_evidence(
         st.builds(BootLoader, st.sampled_from(Loader), any_of(None, "2.02", "2.12-1ubuntu7", "x"))
     ),
-    md_arrays=evidence(any_of((), ("/dev/md0",))),
-    fstrim=evidence(st.booleans()),
-    trims_all=evidence(st.booleans()),
-    raid0_default_layout=evidence(any_of(0, 1, 2, 7)),
+    md_arrays=any_evidence(any_of((), ("/dev/md0",))),
+    fstrim=any_evidence(st.booleans()),
+    trims_all=any_evidence(st.booleans()),
+    raid0_default_layout=any_evidence(any_of(0, 1, 2, 7)),
 )

@@ -19,7 +19,7 @@ _FIRST = 100
 """The first mount ID of the added mounts."""
 _DISK, _DISK_NUMBER = "sdz", "65:0"
 _SECTORS = 2_048_000
-_BAD = {
+_BAD_OPTIONS = {
     "barrier": "nobarrier",
     "nodiscard": "discard",
     "data=ordered": "data=writeback",
@@ -168,13 +168,13 @@ def loops_over_one_file(count: int) -> HostSource:
     return host.source()
 
 
-def defects(count: int) -> HostSource:
+def many_defects(count: int) -> HostSource:
     """Return a host with `count` filesystems that have many defects each."""
     host = debian_host()
     lines = []
     for index, device in enumerate(_disks(host, count).items()):
         _filesystem(host, device, index)
-        host.options(device[0], replaced(OPTIONS, _BAD))
+        host.options(device[0], replaced(OPTIONS, _BAD_OPTIONS))
         lines.append(f"/dev/{device[0]} /srv/{device[0]} ext4 noatime,foo=1,data=journal 0 2\n")
     return host.file("/etc/fstab", "".join(lines)).source()
 
@@ -237,9 +237,9 @@ STACKS = (
     mirrors_of_mirrors,
     loops,
     loops_over_one_file,
-    defects,
+    many_defects,
 )
-LINES = (
+FSTABS = (
     lines_without_mounts,
     equal_lines,
     equal_lines_without_mounts,

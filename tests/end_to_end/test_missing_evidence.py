@@ -1,9 +1,9 @@
 """Taking evidence away never makes a report calmer.
 
-Each run tries the same sample of losses on the fixture hosts. If EXT4AUDIT_LAW is "all", all of
+Each run tries the same sample of losses on the fixture hosts. If EXT4AUDIT_LOSSES is "all", all of
 them are tried, some 15,000 audits:
 
-    EXT4AUDIT_LAW=all uv run pytest tests/end_to_end/test_law_of_evidence.py
+    EXT4AUDIT_LOSSES=all uv run pytest tests/end_to_end/test_missing_evidence.py
 """
 
 from __future__ import annotations
@@ -16,65 +16,67 @@ import pytest
 from ext4audit.evidence import Why
 from ext4audit.report import Outcome
 from ext4audit.sources import Ask, ReadFile, RunCommand
-from support.examples import number
-from support.hosts.law import (
+from support.examples import share_of
+from support.hosts.evidence_loss import (
     EXCUSES,
-    WAYS,
+    LOSS_MODES,
     Excuse,
     Loss,
-    calmer,
+    improvements,
     losses,
-    missing_places,
+    missing_directories,
     related_losses,
     report_without,
 )
-from support.hosts.stories import STORIES, every_story
+from support.hosts.fixture_hosts import FIXTURE_HOSTS, every_fixture_host
 
-SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else number(10)
+SAMPLED = None if os.environ.get("EXT4AUDIT_LOSSES") == "all" else share_of(10)
 """Number of losses tried for each host, None for all."""
 MOUNTINFO = ReadFile("/proc/self/mountinfo")
 FSTAB = ReadFile("/etc/fstab")
 VIRTUAL = RunCommand(("systemd-detect-virt", "--vm"))
 ARRAY, LVM = "raid0-12-disks-default-mkfs", "lvm-striped"
-EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+EVERY_WAY = pytest.mark.parametrize("way", LOSS_MODES)
 
 
-def tried(story: str) -> list[Loss]:
+def tried(fixture: str) -> list[Loss]:
     """Return the losses to try: all, or the same sample in each run."""
-    every = list(losses(story))
-    return every if SAMPLED is None else random.Random(story).sample(every, SAMPLED)  # noqa: S311
+    every = list(losses(fixture))
+    return every if SAMPLED is None else random.Random(fixture).sample(every, SAMPLED)  # noqa: S311
 
 
-@every_story
-def test_who_knows_less_is_not_calmer(story: str) -> None:
+@every_fixture_host
+def test_who_knows_less_is_not_calmer(fixture: str) -> None:
     """Losing an answer never removes an unknown or a finding, or makes a report complete."""
-    broken = {str(loss): found for loss in tried(story) if (found := calmer(loss))}
+    broken = {str(loss): found for loss in tried(fixture) if (found := improvements(loss))}
     assert broken == {}
 
 
-@every_story
-def test_who_loses_all_of_one_kind_is_not_calmer(story: str) -> None:
+@every_fixture_host
+def test_who_loses_all_of_one_kind_is_not_calmer(fixture: str) -> None:
     """A lost device, directory, program or all superblocks can be two sources of one fact."""
-    every = list(related_losses(story))
+    every = list(related_losses(fixture))
     if SAMPLED is not None:
-        every = random.Random(story).sample(every, min(len(every), SAMPLED))  # noqa: S311
-    broken = {str(loss): found for loss in every if (found := calmer(loss))}
+        every = random.Random(fixture).sample(every, min(len(every), SAMPLED))  # noqa: S311
+    broken = {str(loss): found for loss in every if (found := improvements(loss))}
     assert broken == {}
 
 
-@every_story
-def test_another_root_without_sys_or_dev_is_not_calmer(story: str) -> None:
+@every_fixture_host
+def test_another_root_without_sys_or_dev_is_not_calmer(fixture: str) -> None:
     """In a chroot all files of /sys are absent, which no real host lacks."""
-    broken = {str(loss): found for loss in missing_places(story) if (found := calmer(loss))}
+    broken = {
+        str(loss): found for loss in missing_directories(fixture) if (found := improvements(loss))
+    }
     assert broken == {}
 
 
 @pytest.mark.parametrize("excuse", EXCUSES, ids=lambda excuse: excuse.change)
 def test_every_excuse_is_needed(excuse: Excuse) -> None:
     """An unneeded exception would hide the next defect."""
-    every = (loss for s in STORIES for loss in (*losses(s), *related_losses(s)))
+    every = (loss for s in FIXTURE_HOSTS for loss in (*losses(s), *related_losses(s)))
     asked_for = (loss for loss in every if any(map(excuse.asks, (loss.ask, *loss.more))))
-    assert any(excuse.change in calmer(loss, excuses=()) for loss in asked_for)
+    assert any(excuse.change in improvements(loss, excuses=()) for loss in asked_for)
 
 
 def outcomes(loss: Loss, *codes: str) -> list[Outcome]:
@@ -82,18 +84,18 @@ def outcomes(loss: Loss, *codes: str) -> list[Outcome]:
     return [v.outcome for v in report_without(loss).verdicts if v.rule.code in codes]
 
 
-def answered(story: str, ending: str) -> list[Ask]:
+def answered(fixture: str, ending: str) -> list[Ask]:
     """Return the asks for existing files of a host whose path has this ending."""
-    asks = {loss.ask: None for loss in losses(story) if loss.way == "garbled"}
+    asks = {loss.ask: None for loss in losses(fixture) if loss.mode == "garbled"}
     return [ask for ask in asks if isinstance(ask, ReadFile) and ask.path.endswith(ending)]
 
 
 @EVERY_WAY
-@pytest.mark.parametrize("story", [ARRAY, "partition-on-md"])
-def test_an_array_whose_level_is_not_known_may_stripe(story: str, way: str) -> None:
+@pytest.mark.parametrize("fixture", [ARRAY, "partition-on-md"])
+def test_an_array_whose_level_is_not_known_may_stripe(fixture: str, way: str) -> None:
     """Its name shows that it is an array; assuming that it does not stripe would be a guess."""
-    (level,) = answered(story, "/md/level")
-    loss = Loss(story, level, way)
+    (level,) = answered(fixture, "/md/level")
+    loss = Loss(fixture, level, way)
     assert outcomes(loss, "LAY001")[0] in {Outcome.UNDETERMINED, Outcome.FAIL}
     assert not report_without(loss).complete
 

@@ -1,4 +1,4 @@
-"""The law of evidence only removes facts that a rule looks at, because others change nothing."""
+"""Only facts that a rule looks at are removed from its hosts, because others change nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, host, known, raid
 from support.examples import examples
-from support.hosts import blinding
-from support.hosts.any_host import HOSTS
-from support.hosts.watching import watched
+from support.hosts import fact_loss
+from support.hosts.fact_access import tracked
+from support.hosts.strategies import HOSTS
 
 MEMBERS = (disk("sda"), disk("sdb"))
 FS = filesystem(stack=known(raid(list(MEMBERS))))
@@ -35,24 +35,24 @@ LOOKS: list[Callable[[Filesystem], object]] = [
 ]
 
 
-def kinds_of(seen: set[blinding.Place]) -> set[str]:
+def kinds_of(seen: set[fact_loss.FactPlace]) -> set[str]:
     """Return the kinds of facts that were looked at, without those that always count as seen."""
-    return {place.kind for place in seen} - blinding.BESIDE.keys()
+    return {place.kind for place in seen} - fact_loss.GAP_IN_OTHER_FIELD.keys()
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_look_at_a_fact_is_noticed(look: Callable[[Filesystem], object]) -> None:
     """Looks include type checks, uses of the value, and comparisons."""
-    (fs, _), seen = watched((FS, host(FS)))
+    (fs, _), seen = tracked((FS, host(FS)))
     assert fs is not None
     assert STACK not in kinds_of(seen)
     look(fs)
-    assert blinding.Place(STACK, id(FS)) in seen
+    assert fact_loss.FactPlace(STACK, id(FS)) in seen
 
 
 def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> None:
     """A device of a stack counts as seen only after the stack was looked at."""
-    (fs, _), seen = watched((FS, host(FS)))
+    (fs, _), seen = tracked((FS, host(FS)))
     assert fs is not None
     stack = for_wording(fs.stack, None)
     assert stack is not None
@@ -65,19 +65,19 @@ def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> Non
 
 def test_an_object_that_is_held_twice_remains_one() -> None:
     """Rules compare filesystems of a host by identity."""
-    (fs, around), _ = watched((FS, host(FS)))
+    (fs, around), _ = tracked((FS, host(FS)))
     assert around.filesystems[0] is fs
 
 
 def test_only_what_was_looked_at_is_taken_away() -> None:
     """Each pair that is taken away includes at least one fact that was looked at."""
     subject = (FS, host(FS))
-    place = blinding.Place("BlockDevice.size_sectors", id(MEMBERS[0]))
-    found = blinding.losses(subject, {place}, random.Random(1), None)  # noqa: S311
+    place = fact_loss.FactPlace("BlockDevice.size_sectors", id(MEMBERS[0]))
+    found = fact_loss.losses(subject, {place}, random.Random(1), None)  # noqa: S311
     assert all(place.kind in loss.kinds for loss in found)
-    assert blinding.Loss(frozenset({place.kind})) in found
-    assert blinding.Loss(frozenset({place.kind}), place.owner) in found
-    assert blinding.Loss(frozenset({place.kind, STACK})) in found
+    assert fact_loss.Loss(frozenset({place.kind})) in found
+    assert fact_loss.Loss(frozenset({place.kind}), place.owner) in found
+    assert fact_loss.Loss(frozenset({place.kind, STACK})) in found
 
 
 @examples(20)
@@ -88,9 +88,9 @@ def test_what_no_rule_looked_at_changes_no_verdict(drawn: Host) -> None:
         for fs in drawn.filesystems if rule.scope is Scope.FILESYSTEM else (None,):
             subject = (fs, drawn)
             before = judge(rule, *subject)
-            copy, seen = watched(subject)
+            copy, seen = tracked(subject)
             assert judge(rule, *copy) == before
-            kinds = {place.kind for place in blinding.places(subject)}
-            loss = blinding.Loss(frozenset(kinds - {place.kind for place in seen}))
-            left = blinding.without(subject, loss, blinding.kinds_inside(subject))
+            kinds = {place.kind for place in fact_loss.fact_places(subject)}
+            loss = fact_loss.Loss(frozenset(kinds - {place.kind for place in seen}))
+            left = fact_loss.without(subject, loss, fact_loss.kinds_inside(subject))
             assert judge(rule, *left) == before, rule.code

@@ -1,7 +1,7 @@
-"""The law of evidence: who knows less may not be calmer.
+"""Missing evidence may not give better verdicts.
 
-`losses` yields the ways to remove, refuse, delay or garble one answer of a host, and `calmer`
-returns the verdicts that become calmer without it. Verdicts are compared by rule and device,
+`losses` yields the ways to remove, refuse, delay or garble one answer of a host, and `improvements`
+returns the verdicts that become better without it. Verdicts are compared by rule and device,
 because the ID of a filesystem changes if its superblock is lost.
 """
 
@@ -33,7 +33,7 @@ from ext4audit.sources import (
 )
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.hosts.stories import captured
+from support.hosts.fixture_hosts import captured
 
 UNKNOWNS = {
     "removed": Why.NOT_CAPTURED,
@@ -44,32 +44,32 @@ MISSING = "missing"
 GARBLED = "garbled"
 TRUNCATED = "truncated"
 """Only for answers in which the cut shows: fstab and os-release can end anywhere."""
-WAYS = (*UNKNOWNS, GARBLED)
-SHORTEST = 4
+LOSS_MODES = (*UNKNOWNS, GARBLED)
+SHORTEST_TRUNCATED = 4
 """Minimum length of an answer to truncate: half of a shorter one is almost nothing."""
-LEAST = len(Severity)
+NO_FINDING_RANK = len(Severity)
 """The rank of a verdict without findings, below that of every severity."""
 NOISE = "\0}garbled{\0"
 """Text that no program prints, like the content of a file after a crash."""
-CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
+PASSING = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
 Key = tuple[str, DeviceNumber | None]
 
 
 class Loss(NamedTuple):
     """One answer of one host, and the way in which it is lost, together with those of `more`."""
 
-    story: str
+    fixture: str
     ask: Ask
-    way: str
+    mode: str
     more: tuple[Ask, ...] = ()
 
     def __str__(self) -> str:
         """Return a readable name."""
         also = f" and {len(self.more)} more" if self.more else ""
-        return f"{self.story}: {describe(self.ask)}{also} {self.way}"
+        return f"{self.fixture}: {describe(self.ask)}{also} {self.mode}"
 
 
-class Told(NamedTuple):
+class AuditedHost(NamedTuple):
     """The answers of a host, the asks that its audit used, and its report."""
 
     answers: dict[Ask, Answer]
@@ -105,70 +105,70 @@ EXCUSES = (
 
 
 @cache
-def told(story: str) -> Told:
-    """Return the unchanged host of a story, audited with all rules."""
-    source, _ = captured(story)
+def audited_host(fixture: str) -> AuditedHost:
+    """Return the unchanged host of a fixture, audited with all rules."""
+    source, _ = captured(fixture)
     answers = dict(source._answers)
     recording = RecordingSource(MapSource(answers))
     report = _audited(recording)
-    return Told(answers, tuple(recording.answers), report)
+    return AuditedHost(answers, tuple(recording.answers), report)
 
 
-def losses(story: str) -> Iterator[Loss]:
-    """Yield each way to lose each answer that the audit of a story uses.
+def losses(fixture: str) -> Iterator[Loss]:
+    """Yield each way to lose each answer that the audit of a fixture uses.
 
     An absent file is an answer, too. Answers that are already unknown cannot be lost.
     """
-    host = told(story)
+    host = audited_host(fixture)
     for ask in host.used:
         answer = host.answers.get(ask)
         if answer is None or (isinstance(answer, Unknown) and answer.why is not Why.ABSENT):
             continue
-        for way in WAYS:
-            if way != GARBLED or isinstance(answer, Known):
-                yield Loss(story, ask, way)
-        if isinstance(answer, Known) and _shows_its_end(ask, answer):
-            yield Loss(story, ask, TRUNCATED)
+        for mode in LOSS_MODES:
+            if mode != GARBLED or isinstance(answer, Known):
+                yield Loss(fixture, ask, mode)
+        if isinstance(answer, Known) and _is_truncation_visible(ask, answer):
+            yield Loss(fixture, ask, TRUNCATED)
 
 
-def _shows_its_end(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
+def _is_truncation_visible(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
     """Return whether half of an answer cannot be mistaken for a whole one."""
-    if len(answer.value) < SHORTEST:
+    if len(answer.value) < SHORTEST_TRUNCATED:
         return False
     of_kernel = isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/"))
     return of_kernel or isinstance(ask, ReadBytes) or describe(ask).startswith("lsblk -J")
 
 
-def related_losses(story: str) -> Iterator[Loss]:
+def related_losses(fixture: str) -> Iterator[Loss]:
     """Yield each way to lose all answers that share a cause and would fail together."""
-    host = told(story)
+    host = audited_host(fixture)
     groups: dict[str, list[Ask]] = {}
     for ask in host.used:
         answer = host.answers.get(ask)
         if answer is not None and (isinstance(answer, Known) or answer.why is Why.ABSENT):
-            for cause in causes(ask):
+            for cause in failure_groups(ask):
                 groups.setdefault(cause, []).append(ask)
     for ask, *more in (asks for asks in groups.values() if len(asks) > 1):
-        for way in UNKNOWNS:
-            yield Loss(story, ask, way, tuple(more))
+        for mode in UNKNOWNS:
+            yield Loss(fixture, ask, mode, tuple(more))
 
 
-PLACES = ("/sys", "/dev", "/proc/fs", "/run")
+OPTIONAL_DIRECTORIES = ("/sys", "/dev", "/proc/fs", "/run")
 """Directories that a chroot, a container or an early boot may lack."""
 BARE_ROOT = ("/sys", "/dev", "/run")
 
 
-def missing_places(story: str) -> Iterator[Loss]:
+def missing_directories(fixture: str) -> Iterator[Loss]:
     """Yield the loss of each place that another root can lack, and of all that a bare chroot lacks.
 
     Their files are absent, as on a host that does not have them.
     """
-    host = told(story)
-    for places in (*((place,) for place in PLACES), BARE_ROOT):
+    host = audited_host(fixture)
+    for places in (*((place,) for place in OPTIONAL_DIRECTORIES), BARE_ROOT):
         there = [ask for ask in host.used if ask in host.answers]
         asks = [ask for ask in there if any(_is_in(ask, place) for place in places)]
         if asks:
-            yield Loss(story, asks[0], MISSING, tuple(asks[1:]))
+            yield Loss(fixture, asks[0], MISSING, tuple(asks[1:]))
 
 
 def _is_in(ask: Ask, place: str) -> bool:
@@ -178,7 +178,7 @@ def _is_in(ask: Ask, place: str) -> bool:
     return getattr(ask, "path", "").startswith(f"{place}/")
 
 
-def causes(ask: Ask) -> Iterator[str]:
+def failure_groups(ask: Ask) -> Iterator[str]:
     """Yield the groups that an ask is lost with: its kind, its program, directories above it."""
     yield type(ask).__name__
     name = describe(ask)
@@ -194,47 +194,47 @@ def causes(ask: Ask) -> Iterator[str]:
 
 def report_without(loss: Loss) -> Report:
     """Return the report of the host without the answers of a loss."""
-    host = told(loss.story)
-    lost = {ask: _lost(ask, host.answers[ask], loss.way) for ask in (loss.ask, *loss.more)}
+    host = audited_host(loss.fixture)
+    lost = {ask: _lost(ask, host.answers[ask], loss.mode) for ask in (loss.ask, *loss.more)}
     answers = {**host.answers, **lost}
     return _audited(MapSource(answers))
 
 
-def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
-    """Return what becomes calmer in the report without the answer; the law allows nothing.
+def improvements(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
+    """Return which verdicts become better without the answer; none may.
 
     In addition to lost findings and unknowns, this includes a change between PASS and
     NOT_APPLICABLE: one of the two verdicts was given without evidence.
     """
-    found = changes(told(loss.story).report, report_without(loss))
-    told_of = EXCUSES if excuses is None else excuses
+    found = better_verdicts(audited_host(loss.fixture).report, report_without(loss))
+    allowed = EXCUSES if excuses is None else excuses
     lost = (loss.ask, *loss.more)
-    excused = {excuse.change for excuse in told_of if any(map(excuse.asks, lost))}
+    excused = {excuse.change for excuse in allowed if any(map(excuse.asks, lost))}
     return [each for each in found if each not in excused]
 
 
-def changes(before: Report, after: Report) -> list[str]:
-    """Return what is calmer in the report `after` than in `before`."""
+def better_verdicts(before: Report, after: Report) -> list[str]:
+    """Return which verdicts are better in the report `after` than in `before`."""
     now = by_device(after)
     found = []
     for key, verdict in by_device(before).items():
         other = now.get(key)
         if other is None:
-            if verdict.outcome not in CALM and not (after.host.gaps and not after.complete):
+            if verdict.outcome not in PASSING and not (after.host.gaps and not after.complete):
                 found.append(f"{key[0]}: {verdict.outcome.value} vanishes without a gap")
-        elif change := calmer_verdict(verdict, other):
+        elif change := improvement(verdict, other):
             found.append(f"{key[0]}: {change}")
     if after.complete and not before.complete:
         found.append("complete")
     return found
 
 
-def calmer_verdict(before: Verdict, after: Verdict) -> str:
-    """Return how the verdict `after` is calmer than `before`, "" if it is not.
+def improvement(before: Verdict, after: Verdict) -> str:
+    """Return how the verdict `after` is better than `before`, "" if it is not.
 
     A lost or milder finding is allowed if an unknown of the verdict gives the reason.
     """
-    if after.outcome in CALM and after.outcome is not before.outcome:
+    if after.outcome in PASSING and after.outcome is not before.outcome:
         return f"{before.outcome.value}, then {after.outcome.value}"
     if after.outcome is Outcome.ERROR and before.outcome is not Outcome.ERROR:
         return f"an error: {after.note}"
@@ -245,21 +245,21 @@ def calmer_verdict(before: Verdict, after: Verdict) -> str:
 
 
 def _worst(verdict: Verdict) -> int:
-    return min((finding.severity.rank for finding in verdict.findings), default=LEAST)
+    return min((finding.severity.rank for finding in verdict.findings), default=NO_FINDING_RANK)
 
 
 def _audited(source: MapSource | RecordingSource) -> Report:
     host = assemble_host(source, "2026-01-01T00:00:00Z")
-    return audit(ReportSource("snapshot", "law"), host, all_rules())
+    return audit(ReportSource("snapshot", "losses"), host, all_rules())
 
 
-def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
-    if way == MISSING:
+def _lost(ask: Ask, answer: Answer, mode: str) -> Answer:
+    if mode == MISSING:
         return Unknown(describe(ask), Why.ABSENT, "No such file or directory")
-    if way in UNKNOWNS:
-        return Unknown(describe(ask), UNKNOWNS[way], way)
+    if mode in UNKNOWNS:
+        return Unknown(describe(ask), UNKNOWNS[mode], mode)
     assert isinstance(answer, Known)
-    if way == TRUNCATED:
+    if mode == TRUNCATED:
         half = len(answer.value) // 2
         half -= answer.value[half - 1 : half] == "\n"  # a cut after a line would not show
         if isinstance(answer.value, bytes):

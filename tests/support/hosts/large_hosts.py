@@ -34,7 +34,7 @@ _ARRAY = """/dev/md{number}:
 """
 
 
-def many_binds(count: int) -> HostSource:
+def many_bind_mounts(count: int) -> HostSource:
     """Return a host with `count` bind mounts of directories of /data, as kubelet makes them."""
     host = debian_host()
     for index in range(count):
@@ -43,7 +43,7 @@ def many_binds(count: int) -> HostSource:
     return host.source()
 
 
-def many_on_one_place(count: int) -> HostSource:
+def many_stacked_mounts(count: int) -> HostSource:
     """Return a host with `count` mounts of a directory of /data, each on top of the previous."""
     host = debian_host()
     lines = [
@@ -61,7 +61,7 @@ def _table(host: HostEvidence) -> str:
     return found.value
 
 
-def many_others(count: int) -> HostSource:
+def many_other_mounts(count: int) -> HostSource:
     """Return a host with `count` mounts of other types, as containers make them."""
     host = debian_host()
     for index in range(count):
@@ -104,7 +104,7 @@ def many_filesystems(count: int) -> HostSource:
     return host.file("/etc/fstab", "".join(lines)).source()
 
 
-def many_copies(count: int) -> HostSource:
+def many_mounted_copies(count: int) -> HostSource:
     """Return a host with `count` copies of /data, all of them mounted."""
     host = debian_host()
     for index in range(count):
@@ -112,7 +112,7 @@ def many_copies(count: int) -> HostSource:
     return host.source()
 
 
-def many_elsewhere(count: int) -> HostSource:
+def many_in_other_namespaces(count: int) -> HostSource:
     """Return a host with `count` filesystems that are mounted in other mount namespaces only."""
     host = debian_host()
     names = [_disk(host, index, f"33333333-aaaa-4bbb-8ccc-{index:012}") for index in range(count)]
@@ -168,7 +168,7 @@ def sosreport_of_arrays(count: int) -> contents.Files:
         )
         uuid = f"33333333-aaaa-4bbb-8ccc-{index:012}"
         dump = f"sos_commands/filesys/dumpe2fs_-h_.dev.mapper.vg{index}-lv"
-        files[dump] = contents.header(uuid)
+        files[dump] = contents.dumpe2fs_header(uuid)
         files[f"proc/fs/ext4/dm-{minor}/options"] = contents.OPTIONS
     files["proc/mdstat"] = "".join(mdstat)
     files["proc/partitions"] += "".join(lines)
@@ -207,7 +207,7 @@ def write_sosreport(folder: Path, count: int) -> None:
         files["proc/partitions"] += f" 259 {index} 10485760 {name}\n"
         files["etc/fstab"] += f"UUID={uuid} /srv/{name} ext4 defaults 0 2\n"
         files[f"proc/fs/ext4/{name}/options"] = contents.OPTIONS
-        files[f"sos_commands/filesys/dumpe2fs_-h_.dev.{name}"] = contents.header(uuid)
+        files[f"sos_commands/filesys/dumpe2fs_-h_.dev.{name}"] = contents.dumpe2fs_header(uuid)
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)

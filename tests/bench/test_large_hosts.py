@@ -1,6 +1,6 @@
 """The time of an audit grows linearly with the number of mounts and of filesystems.
 
-Run with `uv run pytest -m bench -s tests/bench/test_crowded_hosts.py`: it prints what it measured.
+Run with `uv run pytest -m bench -s tests/bench/test_large_hosts.py`: it prints what it measured.
 The bounds are ratios within one run, because machines differ and are noisy.
 """
 
@@ -22,17 +22,17 @@ from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.shared.subjects import subjects
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.hosts.crowded import (
-    many_binds,
+from support.hosts.evidence_host import TAKEN_AT, HostSource
+from support.hosts.large_hosts import (
+    many_bind_mounts,
     many_containers,
-    many_copies,
-    many_elsewhere,
     many_filesystems,
-    many_on_one_place,
-    many_others,
+    many_in_other_namespaces,
+    many_mounted_copies,
+    many_other_mounts,
+    many_stacked_mounts,
     write_sosreport,
 )
-from support.hosts.evidence_host import TAKEN_AT, HostSource
 from support.timing import relative_time
 
 pytestmark = pytest.mark.bench
@@ -94,7 +94,9 @@ def times(
     return few, many
 
 
-@pytest.mark.parametrize("build", [many_binds, many_on_one_place, many_others, many_containers])
+@pytest.mark.parametrize(
+    "build", [many_bind_mounts, many_stacked_mounts, many_other_mounts, many_containers]
+)
 def test_time_grows_with_the_mounts(build: Callable[[int], HostSource]) -> None:
     """Ten times the lines of the mount table take less than 13 times as long, and a second."""
     few, many = times(build, MOUNTS, FORMATS)
@@ -124,7 +126,7 @@ def time_of_subjects(count: int) -> float:
     return relative_time(lambda: subjects(report), rounds=5)
 
 
-@pytest.mark.parametrize("build", [many_copies, many_elsewhere])
+@pytest.mark.parametrize("build", [many_mounted_copies, many_in_other_namespaces])
 def test_time_grows_with_filesystems_that_need_a_second_look(
     build: Callable[[int], HostSource],
 ) -> None:

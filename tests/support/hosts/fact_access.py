@@ -10,23 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ext4audit.evidence import Known
-from support.hosts.blinding import BESIDE, FACTS, MAY_HOLD, Place, Subject
+from support.hosts.fact_loss import GAP_IN_OTHER_FIELD, FACTS, MAY_HOLD, FactPlace, Subject
 
 
-def watched(subject: Subject) -> tuple[Subject, set[Place]]:
+def tracked(subject: Subject) -> tuple[Subject, set[FactPlace]]:
     """Return a copy of a subject, and a set that receives its facts when they are looked at.
 
-    Facts whose gap is in another field (BESIDE) count as looked at when the object that has them
-    is reached.
+    Facts whose gap is in another field (GAP_IN_OTHER_FIELD) count as looked at when the object that
+    has them is reached.
     """
-    watch = _Watch()
-    copy: Subject = watch.copy(subject)
-    return copy, watch.seen
+    tracker = _Tracker()
+    copy: Subject = tracker.copy(subject)
+    return copy, tracker.seen
 
 
-class _Watch:
+class _Tracker:
     def __init__(self) -> None:
-        self.seen: set[Place] = set()
+        self.seen: set[FactPlace] = set()
         self._copies: dict[int, Any] = {}
 
     def copy(self, value: Any) -> Any:
@@ -47,20 +47,20 @@ class _Watch:
     def _fact(self, owner: Any, name: str, kind: str) -> Any:
         fact = getattr(owner, name)
         if type(fact) is not Known:
-            if kind in BESIDE and fact not in (None, ()):
-                self.seen.add(Place(kind, id(owner)))
+            if kind in GAP_IN_OTHER_FIELD and fact not in (None, ()):
+                self.seen.add(FactPlace(kind, id(owner)))
             return self.copy(fact) if MAY_HOLD[type(fact)] else fact
-        place = Place(kind, id(owner))
+        place = FactPlace(kind, id(owner))
 
         def look() -> Known[Any]:
             self.seen.add(place)
             copy: Known[Any] = self.copy(fact)
             return copy
 
-        return _Watched(look)
+        return _TrackedFact(look)
 
 
-class _Watched:
+class _TrackedFact:
     """A proxy of a Known that calls a function on each access.
 
     `isinstance` reads `__class__`, so it counts as a look, too.

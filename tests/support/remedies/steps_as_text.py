@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from ext4audit.finding import Disruption, LineEdit, Phase, Remedy, Step
 
 
-def plain(steps: Iterable[Step]) -> list[str]:
+def step_lines(steps: Iterable[Step]) -> list[str]:
     """Return a line for each step: "persistent: fstab 7: noatime,nobarrier -> noatime"."""
-    return [f"{step.phase.value}: {_told(step)}" for step in steps]
+    return [f"{step.phase.value}: {_step_line(step)}" for step in steps]
 
 
-def there_and_back(steps: Iterable[Step]) -> list[str]:
+def step_and_undo_lines(steps: Iterable[Step]) -> list[str]:
     """Return a line for each step, then one for each undo in reverse order."""
     own = tuple(steps)
-    back = [_taken_back(step) for step in reversed(own) if step.rollback]
-    return plain((*own, *back))
+    back = [_undo_of(step) for step in reversed(own) if step.rollback]
+    return step_lines((*own, *back))
 
 
-UNOPENED = (
+NOT_OPEN_CHECK = (
     "! find /proc/[0-9]*/fd -exec stat -Lc %t:%T {{}} + 2>/dev/null | "
     'grep -qx "$(stat -Lc %t:%T {device})" && '
 )
@@ -28,22 +28,22 @@ UNOPENED = (
 or the devices that it is a part of, which follow it in the command."""
 
 
-def printed(steps: Iterable[Step]) -> tuple[Step, ...]:
+def printed_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
     """Return the steps and their rollback with phases and commands only.
 
     The check of the first command that no process has /dev/sda open is left out.
     """
     lines = Remedy("", Disruption.ONLINE, tuple(steps)).lines
-    opened = UNOPENED.format(device="/dev/sda")
+    opened = NOT_OPEN_CHECK.format(device="/dev/sda")
     return tuple(Step(step.phase, step.command.replace(opened, "")) for step in lines)
 
 
 def commands(steps: Iterable[Step], *phases: Phase) -> list[str]:
     """Return the commands of the given phases, which may include the rollback, in order."""
-    return [step.command for step in printed(steps) if step.phase in phases]
+    return [step.command for step in printed_steps(steps) if step.phase in phases]
 
 
-def _taken_back(step: Step) -> Step:
+def _undo_of(step: Step) -> Step:
     """Return the undo of a step, with the change that it makes where that is a line's."""
     undo = Step(Phase.ROLLBACK, step.rollback)
     if not isinstance(step.change, LineEdit):
@@ -52,7 +52,7 @@ def _taken_back(step: Step) -> Step:
     return undo._replace(change=step.change._replace(before=after, after=before))
 
 
-def _told(step: Step) -> str:
+def _step_line(step: Step) -> str:
     edit = step.change
     if not isinstance(edit, LineEdit):
         return step.command

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from support import launcher
 from support.docs.pages import ROOT, blocks
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 from support.program import environment
 from support.timing import PATIENCE_SECONDS
 
-STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
-MOUNTED = "/srv"
+SANDBOX_HOSTS = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
+MOUNT_POINT = "/srv"
 NOT_RUN = {
     "uv run pytest": "it runs the whole suite, this test included",
     "uv run pytest --accept": "the same",
@@ -67,21 +67,21 @@ NOT_RUN = {
 }
 """The commands that no test runs, with the reasons."""
 
-_TESTS_ARE_THERE = f"""cd {ROOT} || exit
+_CHECK_TEST_PATHS = f"""cd {ROOT} || exit
 for word; do
     case "$word" in tests/*) test -e "$word" || exit ;; esac
 done
 test -z "$EXT4AUDIT_LAB_ONLY" || grep -rqw -e "$EXT4AUDIT_LAB_ONLY" tests/lab"""
 """The replacement of `uv run pytest WORD…`: checks that its paths and its scenario exist."""
-_AS_TASK = 'import json, sys; print(json.dumps({"stdout": sys.stdin.read()}))'
-SHIMS = {
+_AS_ANSIBLE_TASK = 'import json, sys; print(json.dumps({"stdout": sys.stdin.read()}))'
+PROGRAM_SHIMS = {
     "sudo": 'exec "$@"',
     "ansible": "mkdir tree && sh collect.sh --text | "
-    f"'{sys.executable}' -c '{_AS_TASK}' > tree/db1",
+    f"'{sys.executable}' -c '{_AS_ANSIBLE_TASK}' > tree/db1",
     "ssh": 'shift; exec sh -c "$*"',
     "uv": f"""case "$1 $2" in
     "run ext4audit") shift; exec "$@" ;;
-    "run pytest") shift 2; {_TESTS_ARE_THERE}; exit ;;
+    "run pytest") shift 2; {_CHECK_TEST_PATHS}; exit ;;
     "tool install") exit 0 ;;
 esac
 echo "not expected: uv $*" >&2; exit 64""",
@@ -93,26 +93,26 @@ exec "{sys.executable}" "$@\"""",
 }
 """Replacements of programs that the pages run and that must not act on this machine."""
 
-NAMED = re.compile(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks|py))\n")
+NAMED_FILE = re.compile(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks|py))\n")
 """Matches the first line of an example that is a file, and captures the file name."""
 _EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "probe": {0, 1, 3}, "diff": {0, 1}}
 """Allowed exit codes: findings and gaps are results. For other commands, only 0 is allowed."""
 
 
-class Scene:
+class DocsSandbox:
     """The directory, with methods to run commands in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = self.root = root
         (root / "fixtures").symlink_to(ROOT / "fixtures")
-        for story in STORIES:
+        for fixture in SANDBOX_HOSTS:
             for folder in ("hosts", "snapshots"):
-                shutil.copytree(HOSTS / story / "snapshot", root / folder / story)
-        (root / "inventory.txt").write_text("".join(f"{story}\n" for story in STORIES))
+                shutil.copytree(HOSTS / fixture / "snapshot", root / folder / fixture)
+        (root / "inventory.txt").write_text("".join(f"{fixture}\n" for fixture in SANDBOX_HOSTS))
         (root / "home").mkdir()
         self._fill_bin(root / "bin")
-        for day, story in zip(("monday", "friday"), STORIES, strict=True):
-            (report,) = (HOSTS / story).glob("expected.*.json")
+        for day, fixture in zip(("monday", "friday"), SANDBOX_HOSTS, strict=True):
+            (report,) = (HOSTS / fixture).glob("expected.*.json")
             shutil.copy(report, root / f"{day}.json")
 
     def write_files(self, page: str) -> None:
@@ -121,13 +121,13 @@ class Scene:
         After "#cloud-config", the name is in the second line.
         """
         for block in blocks(page, "toml", "yaml", "text", "python"):
-            named = NAMED.match(block.text)
+            named = NAMED_FILE.match(block.text)
             if named is not None:
                 (self._root / named[1]).write_text(block.text, encoding="utf-8")
 
     def _fill_bin(self, folder: Path) -> None:
         folder.mkdir()
-        for program, body in SHIMS.items():
+        for program, body in PROGRAM_SHIMS.items():
             _write_program(folder / program, body)
         _write_program(folder / "ext4audit", f'exec {launcher.shell_command()} "$@"')
 
@@ -155,7 +155,7 @@ class Scene:
         # A fork of the launcher would see the mounts of the test process.
         _write_program(self._root / "bin/ext4audit", f'exec "{sys.executable}" -m ext4audit "$@"')
         (self._root / "command.sh").write_text(f"{command}\n", encoding="utf-8")
-        mount = f"mount -o loop {image} {MOUNTED}"
+        mount = f"mount -o loop {image} {MOUNT_POINT}"
         return self.run(f"unshare -m sh -c '{mount} && exec sh ./command.sh'")
 
 

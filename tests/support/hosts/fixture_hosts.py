@@ -1,6 +1,6 @@
-"""The fixture hosts by their stories: their snapshots and reports.
+"""The fixture hosts: their snapshots and reports.
 
-A story is a directory of fixtures/hosts, named after what is odd about the host.
+A fixture is a directory of fixtures/hosts, named after what is odd about the host.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ext4audit.sources.captured import MapSource, read_snapshot
 from support.examples import sample_of
 
 HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
-STORIES = tuple(sorted(path.name for path in HOSTS.iterdir() if path.is_dir()))
+FIXTURE_HOSTS = tuple(sorted(path.name for path in HOSTS.iterdir() if path.is_dir()))
 
-TELLING = {
+IN_EVERY_FORMAT = {
     "healthy-debian-12": "no finding above low: what a page shows when there is little to show",
     "forced-readonly-6.1": "critical and high findings; the mount table hides the state",
     "md-raid0-hot-member": "a striped array: loads by member, and a remedy that destroys",
@@ -29,24 +29,24 @@ TELLING = {
 }
 """The hosts with an expected report in every format, and why; the others have text and JSON."""
 
-every_story = pytest.mark.parametrize("story", STORIES)
+every_fixture_host = pytest.mark.parametrize("fixture", FIXTURE_HOSTS)
 
 
-def some_stories(seed: str) -> pytest.MarkDecorator:
+def some_fixture_hosts(seed: str) -> pytest.MarkDecorator:
     """Return a mark that runs a test on this run's share of the hosts; CI has all."""
-    return pytest.mark.parametrize("story", sample_of(STORIES, seed))
+    return pytest.mark.parametrize("fixture", sample_of(FIXTURE_HOSTS, seed))
 
 
 @cache
-def captured(story: str) -> tuple[MapSource, str]:
-    """Return a source that replays the snapshot of a story, and the time of the snapshot."""
-    return read_snapshot(HOSTS / story / "snapshot")
+def captured(fixture: str) -> tuple[MapSource, str]:
+    """Return a source that replays the snapshot of a fixture, and the time of the snapshot."""
+    return read_snapshot(HOSTS / fixture / "snapshot")
 
 
 @cache
-def report_of(story: str) -> Report:
-    """Return the report of the snapshot of a story, with all rules."""
-    source, taken_at = captured(story)
+def report_of(fixture: str) -> Report:
+    """Return the report of the snapshot of a fixture, with all rules."""
+    source, taken_at = captured(fixture)
     # Snapshots of the lab contain all disks of the guest; only mounted filesystems are judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)
-    return audit(ReportSource("snapshot", story, story), host, all_rules())
+    return audit(ReportSource("snapshot", fixture, fixture), host, all_rules())

@@ -26,7 +26,7 @@ _TEXT_OF = {"block": "fs-diskio.txt", "filesys": "fs-diskio.txt", "devicemapper"
 _TEXTS_OF_FILES = {"proc/": "proc.txt", "sys/": "sysfs.txt", "etc/fstab": "fs-diskio.txt"}
 
 
-class Form(NamedTuple):
+class ArchiveFormat(NamedTuple):
     """A form of archives: a function that writes its files, and the links between them.
 
     `mark` is a name that occurs in each of its archives; without it, they are not recognised.
@@ -65,7 +65,7 @@ def _insights(contents: Contents) -> Files:
     return {f"{_DATA}/{path}": text for path, text in files.items()}
 
 
-def _joined(contents: Contents) -> Files:
+def _insights_joined_lines(contents: Contents) -> Files:
     """Return the files of Insights since 2024, which joins lines: no text ends with a newline."""
     others = {("other", line): text for line, text in _OTHER_OUTPUTS.items()}
     files = _insights(Contents(contents.files, {**others, **contents.outputs}))
@@ -93,12 +93,12 @@ def _section(kind: str, title: str, body: str) -> str:
 def _with_mounts(files: Mapping[str, str]) -> Files:
     """Return the files with /proc/mounts instead of mountinfo."""
     rows = (line.split(" ") for line in files.get(MOUNTINFO, "").split("\n") if " - " in line)
-    mounts = "".join(f"{_mounted(row)}\n" for row in rows)
+    mounts = "".join(f"{_as_proc_mounts(row)}\n" for row in rows)
     others = {path: text for path, text in files.items() if path != MOUNTINFO}
     return {**others, "proc/mounts": mounts} if mounts else others
 
 
-def _mounted(row: list[str]) -> str:
+def _as_proc_mounts(row: list[str]) -> str:
     """Return a line of mountinfo in the format of /proc/mounts."""
     fstype, source, shared = row[row.index("-") + 1 :]
     own = row[5].split(",")
@@ -108,10 +108,12 @@ def _mounted(row: list[str]) -> str:
     return f"{source} {row[4]} {fstype} {','.join(options)} 0 0"
 
 
-FORMS = {
-    "sosreport": Form(_sosreport, "sos_commands/", {"proc/self": "1"}),
-    "sosreport with a manifest": Form(_with_manifest, "sos_commands/", {"proc/self": "1"}),
-    "insights": Form(_insights, "insights_commands/"),
-    "insights of joined lines": Form(_joined, "insights_commands/", shows_ends=False),
-    "supportconfig": Form(_supportconfig, "basic-environment.txt"),
+FORMATS = {
+    "sosreport": ArchiveFormat(_sosreport, "sos_commands/", {"proc/self": "1"}),
+    "sosreport with a manifest": ArchiveFormat(_with_manifest, "sos_commands/", {"proc/self": "1"}),
+    "insights": ArchiveFormat(_insights, "insights_commands/"),
+    "insights of joined lines": ArchiveFormat(
+        _insights_joined_lines, "insights_commands/", shows_ends=False
+    ),
+    "supportconfig": ArchiveFormat(_supportconfig, "basic-environment.txt"),
 }

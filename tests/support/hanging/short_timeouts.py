@@ -16,17 +16,21 @@ from ext4audit.sources import timeouts
 from support.timing import PATIENCE_SECONDS
 
 Receive = Callable[[timeouts._Helper, int, float, float], bytes]
-LOOK_MILLISECONDS = 10
+POLL_MILLISECONDS = 10
 
 
-def short_where(hangs: Callable[[], bool], receive: Receive = timeouts._Helper._receive) -> Receive:
+def receive_with_short_timeout(
+    hangs: Callable[[], bool], receive: Receive = timeouts._Helper._receive
+) -> Receive:
     """Return a `_receive` whose timeout starts once `hangs` is true and the helper sleeps."""
 
-    def patient(helper: timeouts._Helper, count: int, _ends_at: float, seconds: float) -> bytes:
+    def receive_when_hung(
+        helper: timeouts._Helper, count: int, _ends_at: float, seconds: float
+    ) -> bytes:
         began = hung_since = time.monotonic()
         answers = select.poll()
         answers.register(helper._answers, select.POLLIN)
-        while not answers.poll(LOOK_MILLISECONDS):
+        while not answers.poll(POLL_MILLISECONDS):
             now = time.monotonic()
             if not (hangs() and _sleeps(helper._pid)):
                 hung_since = now
@@ -34,7 +38,7 @@ def short_where(hangs: Callable[[], bool], receive: Receive = timeouts._Helper._
                 raise TimeoutError(f"no answer within {seconds:.3g} s")
         return receive(helper, count, time.monotonic() + PATIENCE_SECONDS, seconds)
 
-    return patient
+    return receive_when_hung
 
 
 def _sleeps(pid: int) -> bool:
@@ -45,7 +49,7 @@ def _sleeps(pid: int) -> bool:
 def main(seconds: str, mark: str, *arguments: str) -> int:
     """Run the program with short timeouts as soon as the file `mark` shows the start of a hang."""
     timeouts.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = float(seconds)
-    timeouts._Helper._receive = short_where(Path(mark).exists)  # type: ignore[method-assign, assignment]
+    timeouts._Helper._receive = receive_with_short_timeout(Path(mark).exists)  # type: ignore[method-assign, assignment]
     return run_program(list(arguments))
 
 

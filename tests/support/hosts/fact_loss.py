@@ -2,7 +2,7 @@
 
 `losses` returns what to remove: one kind of fact everywhere (no table of any mapped device), the
 fact of a single object, and pairs of kinds. If a gap is not the fact's own `Unknown` but in another
-field, such as `start_gap` for `start_sectors`, it is listed in `BESIDE`.
+field, such as `start_gap` for `start_sectors`, it is listed in `GAP_IN_OTHER_FIELD`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ext4audit.facts.host import Filesystem, Host
 
 Subject = tuple[Filesystem | None, Host]
 T = TypeVar("T")
-BESIDE: dict[str, dict[str, Any]] = {
+GAP_IN_OTHER_FIELD: dict[str, dict[str, Any]] = {
     "BlockDevice.start_sectors": {"start_sectors": None, "start_gap": Unknown},
     "BlockDevice.udev": {"udev": (), "udev_gap": Unknown},
     "Filesystem.mounts": {"mounts": (), "unlisted": Unknown},
 }
 """Facts whose gap is in another field, with the values of both fields when the fact is lost."""
-CROWD = 1500
+MOST_FACTS = 1500
 """Maximum facts of a host whose facts are removed; larger hosts test size only."""
 
 
-class Place(NamedTuple):
+class FactPlace(NamedTuple):
     """A fact: its kind ("DmDevice.table"), and the id() of the object that has it."""
 
     kind: str
@@ -53,7 +53,7 @@ class Loss(NamedTuple):
 
 
 def losses(
-    subject: Subject, seen: Container[Place], chance: random.Random, most: int | None
+    subject: Subject, seen: Container[FactPlace], chance: random.Random, most: int | None
 ) -> list[Loss]:
     """Return the losses for a subject; `seen` contains the facts that were looked at.
 
@@ -61,8 +61,8 @@ def losses(
     pairs of kinds of which one was looked at. Hosts with more than CROWD facts test size only and
     get none.
     """
-    known = places(subject)
-    if len(known) > CROWD:
+    known = fact_places(subject)
+    if len(known) > MOST_FACTS:
         return []
     counted = Counter(place.kind for place in known)
     looked_at = [place for place in known if place in seen]
@@ -70,28 +70,28 @@ def losses(
     every = [Loss(frozenset({kind})) for kind in sorted(kinds)]
     singles = [place for place in looked_at if counted[place.kind] > 1]
     pairs = [p for p in combinations(sorted(counted), 2) if p[0] in kinds or p[1] in kinds]
-    every += [Loss(frozenset({p.kind}), p.owner) for p in _some(singles, chance, most)]
-    return every + [Loss(frozenset(pair)) for pair in _some(pairs, chance, most)]
+    every += [Loss(frozenset({p.kind}), p.owner) for p in _sample(singles, chance, most)]
+    return every + [Loss(frozenset(pair)) for pair in _sample(pairs, chance, most)]
 
 
-def _some(ways: list[T], chance: random.Random, most: int | None) -> list[T]:
-    return ways if most is None else chance.sample(ways, min(most, len(ways)))
+def _sample(choices: list[T], chance: random.Random, most: int | None) -> list[T]:
+    return choices if most is None else chance.sample(choices, min(most, len(choices)))
 
 
-def places(subject: Subject) -> list[Place]:
+def fact_places(subject: Subject) -> list[FactPlace]:
     """Return the known facts inside a subject, those of each object once."""
-    found: list[Place] = []
+    found: list[FactPlace] = []
     _visit(subject, found, set())
     return found
 
 
-def _visit(value: Any, found: list[Place], met: set[int]) -> None:
+def _visit(value: Any, found: list[FactPlace], met: set[int]) -> None:
     """Append the facts inside a value that may contain some and has not been visited."""
     met.add(id(value))
     for name, kind in FACTS[type(value)]:
         inside = getattr(value, name)
-        if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
-            found.append(Place(kind, id(value)))
+        if isinstance(inside, Known) or (kind in GAP_IN_OTHER_FIELD and inside not in (None, ())):
+            found.append(FactPlace(kind, id(value)))
     for part in _parts(value):
         if id(part) not in met:
             _visit(part, found, met)
@@ -125,11 +125,11 @@ def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> 
 
 def without(subject: Subject, loss: Loss, kinds: Kinds) -> Subject:
     """Return a subject without lost facts; an object that occurs twice remains one object."""
-    left: Subject = _Blinding(loss, kinds).seen(subject)
+    left: Subject = _FactRemover(loss, kinds).seen(subject)
     return left
 
 
-class _Blinding:
+class _FactRemover:
     def __init__(self, loss: Loss, kinds: Kinds) -> None:
         self._loss = loss
         self._kinds = kinds
@@ -162,9 +162,9 @@ class _Blinding:
             if kind not in lost:
                 if MAY_HOLD[type(now)] and (left := self.seen(now)) is not now:
                     changed[name] = left
-            elif kind in BESIDE and now not in (None, ()):
+            elif kind in GAP_IN_OTHER_FIELD and now not in (None, ()):
                 gap = _gap(kind)
-                changed |= {k: gap if v is Unknown else v for k, v in BESIDE[kind].items()}
+                changed |= {k: gap if v is Unknown else v for k, v in GAP_IN_OTHER_FIELD[kind].items()}
             elif isinstance(now, Known):
                 changed[name] = _gap(kind)
         if not changed:
