@@ -53,14 +53,14 @@ def expected_verdicts(judged: Host) -> int:
     return sum(len(judged.filesystems) if rule.scope is Scope.FILESYSTEM else 1 for rule in RULES)
 
 
-def errors(report: Report) -> str:
+def error_tracebacks(report: Report) -> str:
     """Return the tracebacks of the report's errors."""
     return "\n".join(v.note or "" for v in report.verdicts if v.outcome is Outcome.ERROR)
 
 
 @examples(50)
 @given(drawn=HOSTS)
-def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
+def test_generated_hosts_have_unique_device_numbers(drawn: Host) -> None:
     """Device numbers are unique, as on a real host, because rules and pages use them as keys."""
     numbers = device_numbers(drawn)
     assert len(set(numbers)) == len(numbers)
@@ -68,24 +68,24 @@ def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
 
 @examples(150)
 @given(judged=HOSTS)
-def test_no_rule_breaks_on_any_host(judged: Host) -> None:
+def test_every_rule_judges_any_host_without_error(judged: Host) -> None:
     """Every rule gives every subject a verdict, and none of them is an error."""
     report = audit(LIVE, judged, RULES)
-    assert errors(report) == ""
+    assert error_tracebacks(report) == ""
     assert len(report.verdicts) == expected_verdicts(judged)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_no_rule_breaks_where_nothing_is_known(rule: Rule) -> None:
+def test_every_rule_judges_a_host_with_only_unknowns(rule: Rule) -> None:
     """A host with nothing but gaps is judged too, and passes no filesystem rule."""
-    unseen_host = unseen(host())
-    unseen_filesystem = unseen(filesystem(layout=known(layout([1, 1]))))
+    unseen_host = with_unknown_evidence(host())
+    unseen_filesystem = with_unknown_evidence(filesystem(layout=known(layout([1, 1]))))
     subject = unseen_filesystem if rule.scope is Scope.FILESYSTEM else None
     verdict = judge(rule, subject, unseen_host._replace(filesystems=(unseen_filesystem,)))
     assert verdict.outcome in {Outcome.UNDETERMINED, Outcome.NOT_APPLICABLE}, verdict.note
 
 
-def unseen(subject: Any) -> Any:
+def with_unknown_evidence(subject: Any) -> Any:
     """Return a host or filesystem with all its evidence replaced by gaps."""
     gaps = {
         name: unknown(name) for name in subject._fields if isinstance(getattr(subject, name), Known)
@@ -153,7 +153,7 @@ HOST_VALUES: dict[str, list[Any]] = {
     "virtualization": [None, "kvm"],
     "container": [None, "docker"],
 }
-SUSPECTS = {
+BASE_FILESYSTEMS = {
     "healthy": filesystem(),
     "barriers off": filesystem(options=known(options("nobarrier"))),
     "hidden options": filesystem(
@@ -168,22 +168,22 @@ SUSPECTS = {
 }
 
 
-PIECES = [
+EVIDENCE_VALUES = [
     *((f"fs.{name}", values) for name, values in FILESYSTEM_VALUES.items()),
     *((f"host.{name}", values) for name, values in HOST_VALUES.items()),
 ]
 
 
-EXCUSED = {
+EXCUSED_EVIDENCE = {
     # The options in force show everything dangerous; the gap can only hide a superblock string
     # that changes nothing, which root gets as a low finding.
     ("DUR002", "fs.superblock"),
 }
 
 
-def judged_with(rule: Rule, fs: Filesystem, piece: str, value: Evidence[Any]) -> Outcome:
+def outcome_with(rule: Rule, fs: Filesystem, fact: str, value: Evidence[Any]) -> Outcome:
     """Return the outcome for a subject with one piece of its evidence replaced."""
-    place, _, name = piece.partition(".")
+    place, _, name = fact.partition(".")
     here: dict[str, Any] = {name: value}
     changed = fs._replace(**here) if place == "fs" else fs
     around = host(changed, **(here if place == "host" else {}))
@@ -192,22 +192,26 @@ def judged_with(rule: Rule, fs: Filesystem, piece: str, value: Evidence[Any]) ->
     return verdict.outcome
 
 
-@pytest.mark.parametrize(("piece", "values"), PIECES, ids=[name for name, _ in PIECES])
-def test_a_pass_without_evidence_would_be_a_pass_with_it(piece: str, values: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("fact", "values"), EVIDENCE_VALUES, ids=[name for name, _ in EVIDENCE_VALUES]
+)
+def test_no_value_of_an_unknown_fact_turns_a_pass_into_a_failure(
+    fact: str, values: list[Any]
+) -> None:
     """If a rule passes without knowing a fact, no value of that fact makes it fail."""
     for rule in RULES:
-        if (rule.code, piece) in EXCUSED:
+        if (rule.code, fact) in EXCUSED_EVIDENCE:
             continue
-        for name, suspect in SUSPECTS.items():
-            if judged_with(rule, suspect, piece, unknown(piece)) is not Outcome.PASS:
+        for name, suspect in BASE_FILESYSTEMS.items():
+            if outcome_with(rule, suspect, fact, unknown(fact)) is not Outcome.PASS:
                 continue
             for value in values:
-                outcome = judged_with(rule, suspect, piece, known(value))
-                unseen = f"{rule.code} passes {name} without {piece}, and fails with {value}"
+                outcome = outcome_with(rule, suspect, fact, known(value))
+                unseen = f"{rule.code} passes {name} without {fact}, and fails with {value}"
                 assert outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, unseen
 
 
-def test_the_values_cover_every_piece_of_evidence() -> None:
+def test_values_cover_every_fact() -> None:
     """A new fact of a filesystem or a host must be tried here too."""
     subjects: dict[str, Any] = {"fs": filesystem(layout=known(layout([1, 1]))), "host": host()}
     pieces = {
@@ -216,4 +220,4 @@ def test_the_values_cover_every_piece_of_evidence() -> None:
         for name in subject._fields
         if isinstance(getattr(subject, name), Known)
     }
-    assert pieces == {piece for piece, _ in PIECES}
+    assert pieces == {fact for fact, _ in EVIDENCE_VALUES}

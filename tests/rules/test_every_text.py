@@ -15,8 +15,8 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, kernel, known, mount, options, superblock
 
-PLACE = re.compile(r"/b/\d+")
-STATES = (
+NUMBERED_MOUNT_POINT = re.compile(r"/b/\d+")
+OPTION_SETS = (
     *((word,) for word in "nobarrier sync norecovery commit=900 discard errors=continue".split()),
     *(("data=writeback", word) for word in "delalloc nodelalloc".split()),
     ("data=journal", "journal_async_commit"),
@@ -25,7 +25,7 @@ STATES = (
 )
 
 
-def mounts(*words: str) -> tuple[Mount, ...]:
+def twenty_mounts(*words: str) -> tuple[Mount, ...]:
     """Build twenty mounts of one filesystem."""
     numbers = range(100, 120)
     return tuple(
@@ -33,12 +33,12 @@ def mounts(*words: str) -> tuple[Mount, ...]:
     )
 
 
-def filesystems() -> Iterator[Filesystem]:
+def filesystems_with_many_mounts() -> Iterator[Filesystem]:
     """Yield filesystems with many mounts, each of which gives other rules a reason."""
-    for words in STATES:
-        yield filesystem(mounts=mounts(*words), options=known(options(*words)))
+    for words in OPTION_SETS:
+        yield filesystem(mounts=twenty_mounts(*words), options=known(options(*words)))
     bare = superblock(features=frozenset({"extent"}))
-    yield filesystem(mounts=mounts(), superblock=known(bare))
+    yield filesystem(mounts=twenty_mounts(), superblock=known(bare))
 
 
 def texts(output: Finding | Citation) -> Iterator[str]:
@@ -51,7 +51,7 @@ def texts(output: Finding | Citation) -> Iterator[str]:
     yield from (text for each in output.remedies for text in (each.summary, each.trade_off or ""))
 
 
-def outputs(fs: Filesystem, release: str) -> Iterator[tuple[str, Finding | Citation]]:
+def rule_outputs(fs: Filesystem, release: str) -> Iterator[tuple[str, Finding | Citation]]:
     """Yield what all rules say of a filesystem and its host, with their codes."""
     of = host(fs, kernel=known(kernel(release)))
     for rule in all_rules():
@@ -61,13 +61,13 @@ def outputs(fs: Filesystem, release: str) -> Iterator[tuple[str, Finding | Citat
 
 
 @pytest.mark.parametrize("release", ["6.1.0-18-amd64", "6.1.64", "4.9.0"])
-def test_no_text_names_more_than_a_few(release: str) -> None:
+def test_texts_name_only_the_first_mount_points(release: str) -> None:
     """The others are counted."""
     found = {
         code
-        for fs in filesystems()
-        for code, output in outputs(fs, release)
-        if any(len({*PLACE.findall(text)}) > MOST_NAMED for text in texts(output))
+        for fs in filesystems_with_many_mounts()
+        for code, output in rule_outputs(fs, release)
+        if any(len({*NUMBERED_MOUNT_POINT.findall(text)}) > MOST_NAMED for text in texts(output))
     }
     assert found == set()
 
@@ -79,12 +79,10 @@ def test_no_text_names_more_than_a_few(release: str) -> None:
         ("DUR008", ("noauto_da_alloc",), "/var/lib/mysql"),
     ],
 )
-def test_the_mount_point_that_decides_is_among_the_few(
-    code: str, words: tuple[str, ...], decisive: str
-) -> None:
+def test_decisive_mount_point_is_shown(code: str, words: tuple[str, ...], decisive: str) -> None:
     """Without it, nothing in the report shows why the finding is more severe."""
     fs = filesystem(
-        mounts=(*mounts(*words), mount(decisive, super_options=("rw", *words), mount_id=7)),
+        mounts=(*twenty_mounts(*words), mount(decisive, super_options=("rw", *words), mount_id=7)),
         options=known(options(*words)),
     )
     rule = next(rule for rule in all_rules() if rule.code == code)

@@ -11,7 +11,7 @@ from rules.conftest import EXCUSES, NO_EXCUSES
 from support.program import run_python
 
 
-def needed(excuses: set[tuple[str, str]], losses: str) -> set[tuple[str, str]]:
+def needed_excuses(excuses: set[tuple[str, str]], losses: str) -> set[tuple[str, str]]:
     """Return the excuses without which a test of the rule fails and names the fact."""
     if not excuses:  # without a file argument pytest would run all tests, including this one
         return set()
@@ -31,13 +31,13 @@ def needed(excuses: set[tuple[str, str]], losses: str) -> set[tuple[str, str]]:
     }
 
 
-def test_every_excuse_is_needed() -> None:
+def test_every_excuse_is_needed_by_a_test() -> None:
     """It is needed with the usual sample of removed facts, or with all pairs of facts."""
-    left = set(EXCUSES) - needed(set(EXCUSES), "")
-    assert left - needed(left, "all") == set()
+    left = set(EXCUSES) - needed_excuses(set(EXCUSES), "")
+    assert left - needed_excuses(left, "all") == set()
 
 
-def test_without_an_excuse_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tests_run_without_excuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one test would run all tests, which would again run all tests, and so on."""
     monkeypatch.delattr(sys.modules[__name__], "run_python")
-    assert needed(set(), "all") == set()
+    assert needed_excuses(set(), "all") == set()

@@ -22,7 +22,7 @@ from support.hosts.strategies import HOSTS
 MEMBERS = (disk("sda"), disk("sdb"))
 FS = filesystem(stack=known(raid(list(MEMBERS))))
 STACK = "Filesystem.stack"
-LOOKS: list[Callable[[Filesystem], object]] = [
+ACCESSES: list[Callable[[Filesystem], object]] = [
     lambda fs: isinstance(fs.stack, Unknown),
     lambda fs: isinstance(fs.stack, Known),
     lambda fs: for_wording(fs.stack, None),
@@ -40,17 +40,17 @@ def kinds_of(seen: set[fact_loss.FactPlace]) -> set[str]:
     return {place.kind for place in seen} - fact_loss.GAP_IN_OTHER_FIELD.keys()
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_every_look_at_a_fact_is_noticed(look: Callable[[Filesystem], object]) -> None:
+@pytest.mark.parametrize("access", ACCESSES)
+def test_every_access_to_a_fact_is_recorded(access: Callable[[Filesystem], object]) -> None:
     """Looks include type checks, uses of the value, and comparisons."""
     (fs, _), seen = tracked((FS, host(FS)))
     assert fs is not None
     assert STACK not in kinds_of(seen)
-    look(fs)
+    access(fs)
     assert fact_loss.FactPlace(STACK, id(FS)) in seen
 
 
-def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> None:
+def test_tracked_subject_is_equal_and_unread_facts_are_not_recorded() -> None:
     """A device of a stack counts as seen only after the stack was looked at."""
     (fs, _), seen = tracked((FS, host(FS)))
     assert fs is not None
@@ -63,13 +63,13 @@ def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> Non
     assert fs == FS
 
 
-def test_an_object_that_is_held_twice_remains_one() -> None:
+def test_object_that_occurs_twice_remains_one_object() -> None:
     """Rules compare filesystems of a host by identity."""
     (fs, around), _ = tracked((FS, host(FS)))
     assert around.filesystems[0] is fs
 
 
-def test_only_what_was_looked_at_is_taken_away() -> None:
+def test_removed_pairs_include_an_accessed_fact() -> None:
     """Each pair that is taken away includes at least one fact that was looked at."""
     subject = (FS, host(FS))
     place = fact_loss.FactPlace("BlockDevice.size_sectors", id(MEMBERS[0]))
@@ -82,7 +82,7 @@ def test_only_what_was_looked_at_is_taken_away() -> None:
 
 @examples(20)
 @given(drawn=HOSTS)
-def test_what_no_rule_looked_at_changes_no_verdict(drawn: Host) -> None:
+def test_removing_unaccessed_facts_changes_no_verdict(drawn: Host) -> None:
     """All facts that a rule did not look at are taken away at once."""
     for rule in all_rules():
         for fs in drawn.filesystems if rule.scope is Scope.FILESYSTEM else (None,):

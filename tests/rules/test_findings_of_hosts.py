@@ -37,7 +37,7 @@ def findings_of(fixture: str) -> list[tuple[str, Finding]]:
 
 
 @every_fixture_host
-def test_a_summary_is_one_short_line(fixture: str) -> None:
+def test_summary_is_one_short_line(fixture: str) -> None:
     """The summary names no device and no size, so that equal findings can be grouped."""
     devices = {fs.device for report in reports_of(fixture) for fs in report.host.filesystems}
     for code, finding in findings_of(fixture):
@@ -59,7 +59,7 @@ def test_few_citations_are_shown_by_default(fixture: str) -> None:
 
 
 @every_fixture_host
-def test_a_citation_has_a_value_and_an_origin(fixture: str) -> None:
+def test_citations_have_value_and_origin(fixture: str) -> None:
     """A citation without an origin could not be verified."""
     verdicts = [verdict for report in reports_of(fixture) for verdict in report.verdicts]
     cited = [(v.rule.code, each) for v in verdicts for each in v.evidence]
@@ -68,7 +68,7 @@ def test_a_citation_has_a_value_and_an_origin(fixture: str) -> None:
     assert [(code, each) for code, each in cited if not (each.value and each.origin)] == []
 
 
-def test_the_fixture_hosts_have_findings_to_look_at() -> None:
+def test_fixture_hosts_have_findings_of_every_family() -> None:
     """Without a finding, a family would pass the tests above whatever its summaries are."""
     families = {rule.code[:3] for rule in all_rules()}
     assert {code[:3] for fixture in FIXTURE_HOSTS for code, _ in findings_of(fixture)} == (

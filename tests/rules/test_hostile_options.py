@@ -15,8 +15,8 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from support.builders import filesystem, fstab_entry, host, known, mount, options, superblock
 
-MARK = "owned"
-VALUES = (f"1;{MARK}", f"$({MARK})", f"`{MARK}`", f"1 {MARK}")
+SHELL_MARK = "owned"
+VALUES = (f"1;{SHELL_MARK}", f"$({SHELL_MARK})", f"`{SHELL_MARK}`", f"1 {SHELL_MARK}")
 NAMES = [spec.on for spec in all_options() if spec.has_value]
 QUOTED = re.compile(r"'[^']*'")
 
@@ -38,7 +38,7 @@ def hosts_with(token: str) -> Iterator[Filesystem]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_shell_reads_the_value_of_an_option(name: str) -> None:
+def test_option_values_are_quoted_in_commands(name: str) -> None:
     """The value comes from the snapshot's author, and a person runs the commands as root."""
     found = [
         (rule.code, command)
@@ -49,6 +49,6 @@ def test_no_shell_reads_the_value_of_an_option(name: str) -> None:
         for remedy in finding.remedies
         for step in (*remedy.steps, *remedy.lines)
         for command in (step.command, step.rollback, step.done)
-        if MARK in QUOTED.sub("", command)
+        if SHELL_MARK in QUOTED.sub("", command)
     ]
     assert found == []

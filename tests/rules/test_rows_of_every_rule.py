@@ -12,8 +12,8 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 
 HERE = Path(__file__).parent
-ROWS = {Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE, Outcome.UNDETERMINED}
-CANNOT: dict[str, dict[Outcome, str]] = {
+ALL_OUTCOMES = {Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE, Outcome.UNDETERMINED}
+IMPOSSIBLE_OUTCOMES: dict[str, dict[Outcome, str]] = {
     "DUR002": {
         Outcome.NOT_APPLICABLE: "a superblock holds options whether it is mounted or not",
     },
@@ -27,7 +27,7 @@ def module_of(rule: Rule) -> Path:
     return HERE / family / f"test_{name}.py"
 
 
-def shown(tree: ast.Module) -> set[Outcome]:
+def tested_outcomes(tree: ast.Module) -> set[Outcome]:
     """Return the outcomes that a module names; a severity implies a finding, which is a FAIL."""
     found = set()
     for node in ast.walk(tree):
@@ -41,13 +41,15 @@ def shown(tree: ast.Module) -> set[Outcome]:
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_a_rules_module_has_a_row_for_each_outcome(rule: Rule) -> None:
+def test_module_of_a_rule_has_a_row_for_each_outcome(rule: Rule) -> None:
     """Each rule is shown to pass, to fail, not to apply, and to be undetermined."""
-    missing = ROWS - shown(ast.parse(module_of(rule).read_text()))
-    assert {each.name for each in missing} == {each.name for each in CANNOT.get(rule.code, {})}
+    missing = ALL_OUTCOMES - tested_outcomes(ast.parse(module_of(rule).read_text()))
+    assert {each.name for each in missing} == {
+        each.name for each in IMPOSSIBLE_OUTCOMES.get(rule.code, {})
+    }
 
 
-def test_every_module_of_a_rule_belongs_to_one() -> None:
+def test_every_module_name_is_that_of_a_rule() -> None:
     """The name of a test module includes the whole name of the rule, not only its code."""
     there = set(HERE.glob("*/test_[a-z][a-z][a-z][0-9][0-9][0-9]_*.py"))
     assert there == {module_of(rule) for rule in all_rules()}

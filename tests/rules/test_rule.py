@@ -33,7 +33,7 @@ HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
 
 
 @rule("DUR901", "made-up", severity=Severity.HIGH, since="0.1", references=("mke2fs(8)",))
-def of_filesystem(fs: Filesystem, _host: Host) -> RuleOutput:
+def filesystem_check(fs: Filesystem, _host: Host) -> RuleOutput:
     """Check nothing.
 
     ## Remedy
@@ -44,47 +44,47 @@ def of_filesystem(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 @host_rule("KRN901", "made-up-too", severity=Severity.LOW, since="0.2")
-def of_host(host_: Host) -> RuleOutput:
+def host_check(host_: Host) -> RuleOutput:
     """Check nothing."""
     yield Citation("name", host_.name, "test")
 
 
-def test_a_rule_carries_what_it_was_declared_with() -> None:
+def test_attributes_of_a_rule() -> None:
     """The family is the letters of the code; the page is the dedented docstring."""
-    assert of_filesystem.code == "DUR901"
-    assert of_filesystem.family == "DUR"
-    assert of_filesystem.name == "made-up"
-    assert of_filesystem.severity is Severity.HIGH
-    assert of_filesystem.since == "0.1"
-    assert of_filesystem.references == ("mke2fs(8)",)
-    assert of_filesystem.scope is Scope.FILESYSTEM
-    assert of_filesystem.page == "Check nothing.\n\n## Remedy\n\n    none"
+    assert filesystem_check.code == "DUR901"
+    assert filesystem_check.family == "DUR"
+    assert filesystem_check.name == "made-up"
+    assert filesystem_check.severity is Severity.HIGH
+    assert filesystem_check.since == "0.1"
+    assert filesystem_check.references == ("mke2fs(8)",)
+    assert filesystem_check.scope is Scope.FILESYSTEM
+    assert filesystem_check.page == "Check nothing.\n\n## Remedy\n\n    none"
 
 
-def test_the_summary_is_the_first_line_of_the_module() -> None:
+def test_summary_is_the_first_line_of_the_module() -> None:
     """The summary is the text after "CODE: " in the module's docstring; here, after "Rule: "."""
     expected = "what the decorators make of a check and its docstring."
-    assert of_filesystem.summary == expected
-    assert of_host.summary == expected
+    assert filesystem_check.summary == expected
+    assert host_check.summary == expected
 
 
-def test_a_filesystem_rule_gets_its_filesystem() -> None:
+def test_filesystem_rule_gets_filesystem_and_host() -> None:
     """The check is called with the subject and its host."""
-    reported = list(of_filesystem.run(filesystem(device="/dev/sdz"), host()))
+    reported = list(filesystem_check.run(filesystem(device="/dev/sdz"), host()))
     assert reported == [Citation("device", "/dev/sdz", "test")]
 
 
-def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:
+def test_filesystem_rule_without_a_filesystem_raises_type_error() -> None:
     """The engine's mistake raises a TypeError with the code of the rule."""
     with pytest.raises(TypeError, match="DUR901 judges filesystems"):
-        of_filesystem.run(None, host())
+        filesystem_check.run(None, host())
 
 
-def test_a_host_rule_judges_the_host() -> None:
+def test_host_rule_gets_the_host() -> None:
     """The scope is the host, and no filesystem is passed."""
-    assert of_host.scope is Scope.HOST
-    assert list(of_host.run(None, host(name="db9"))) == [Citation("name", "db9", "test")]
-    assert judge(of_host, None, host()).outcome is Outcome.PASS
+    assert host_check.scope is Scope.HOST
+    assert list(host_check.run(None, host(name="db9"))) == [Citation("name", "db9", "test")]
+    assert judge(host_check, None, host()).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
@@ -102,7 +102,7 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
 
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
-def test_every_rules_module_is_named_after_it(each: Rule) -> None:
+def test_every_module_is_named_after_its_rule(each: Rule) -> None:
     """`<code>_<name>.py` holds the rule, so that the file is found by code or by name."""
     folder = RULES / FAMILIES[each.family]
     assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
@@ -116,7 +116,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
     assert len(names) == len(set(names))
 
 
-def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
+def test_every_rule_module_is_in_the_catalogue() -> None:
     """Rules are discovered by file name; a rule in a misnamed file would never run."""
     modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
     modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
@@ -126,9 +126,7 @@ def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize("declared", [None, True, False])
 @pytest.mark.parametrize("code", ["DUR901", min(OFF_BY_DEFAULT)])
-def test_a_rule_runs_on_plans_as_declared_else_where_it_is_on(
-    code: str, declared: bool | None
-) -> None:
+def test_rules_that_run_on_plans(code: str, declared: bool | None) -> None:
     """docs/rules/README.md, which is generated and compared, has this for every rule."""
 
     def check(fs: Filesystem, _host: Host) -> RuleOutput:

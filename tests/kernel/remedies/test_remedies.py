@@ -38,9 +38,9 @@ def test_the_remedy_cures_and_its_rollback_restores(
     mount_point.mkdir(exist_ok=True)
     run("truncate", "-s", case.size, image)
     device = run("losetup", "--find", "--show", image).strip()
-    stage = LoopMount(image, device, mount_point, etc)
+    loop_mount = LoopMount(image, device, mount_point, etc)
     try:
-        case.run(rule, stage)
+        case.run(rule, loop_mount)
     finally:
-        stage.unmount()
+        loop_mount.unmount()
         run("losetup", "--detach", device)

@@ -85,14 +85,14 @@ def test_cap002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
-def reserving(gib: int, blocks: int, **changes: Any) -> Filesystem:
+def with_reserved_blocks(gib: int, blocks: int, **changes: Any) -> Filesystem:
     """Build a half-full filesystem that reserves exactly this many blocks."""
     total = gib * GIB // BLOCK
     own = superblock(size_blocks=total, reserved_blocks=blocks)
     return sized(gib, 0, **{"superblock": known(own, "dumpe2fs"), **changes})
 
 
-def with_unavailable(gib: int, blocks: int) -> Filesystem:
+def with_unavailable_blocks(gib: int, blocks: int) -> Filesystem:
     """Build a filesystem without superblock, whose free counts differ by this many blocks."""
     total = gib * GIB // BLOCK
     left = total // 20
@@ -100,7 +100,7 @@ def with_unavailable(gib: int, blocks: int) -> Filesystem:
     return sized(gib, 0, usage=known(found, "statfs"), **UNREAD)
 
 
-SCARCE = {"free_percent": 5}
+LITTLE_FREE_SPACE = {"free_percent": 5}
 FOUR_PERCENT = 10_485_760
 
 
@@ -108,18 +108,18 @@ FOUR_PERCENT = 10_485_760
     ("fs", "outcome"),
     [
         # If space is scarce, 4 % is the limit.
-        (reserving(1000, FOUR_PERCENT - 1, **SCARCE), Outcome.PASS),
-        (reserving(1000, FOUR_PERCENT, **SCARCE), Outcome.FAIL),
-        (reserving(1000, FOUR_PERCENT), Outcome.PASS),
+        (with_reserved_blocks(1000, FOUR_PERCENT - 1, **LITTLE_FREE_SPACE), Outcome.PASS),
+        (with_reserved_blocks(1000, FOUR_PERCENT, **LITTLE_FREE_SPACE), Outcome.FAIL),
+        (with_reserved_blocks(1000, FOUR_PERCENT), Outcome.PASS),
         # Space is scarce if less than 10 % of all blocks are left beyond the reserve.
         (sized(500, 5, free_percent=15), Outcome.PASS),
         (sized(500, 5, free_percent=14.9), Outcome.FAIL),
         # 50 GiB is the other limit, here less than 4 % of 2000 GiB.
-        (reserving(2000, 50 * GIB // BLOCK), Outcome.PASS),
-        (reserving(2000, 50 * GIB // BLOCK + 1), Outcome.FAIL),
+        (with_reserved_blocks(2000, 50 * GIB // BLOCK), Outcome.PASS),
+        (with_reserved_blocks(2000, 50 * GIB // BLOCK + 1), Outcome.FAIL),
         # The kernel's own 4096 clusters are not available either, but not reserved for root.
-        (with_unavailable(1000, FOUR_PERCENT + 4095), Outcome.PASS),
-        (with_unavailable(1000, FOUR_PERCENT + 4096), Outcome.FAIL),
+        (with_unavailable_blocks(1000, FOUR_PERCENT + 4095), Outcome.PASS),
+        (with_unavailable_blocks(1000, FOUR_PERCENT + 4096), Outcome.FAIL),
     ],
 )
 def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
@@ -136,7 +136,7 @@ def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
         (1, Severity.MEDIUM, "space is scarce, and much of it is reserved for root"),
     ],
 )
-def test_cap002_is_worse_where_users_run_out(
+def test_cap002_severity_by_space_left_for_users(
     free_percent: float, severity: Severity, summary: str
 ) -> None:
     """If users have less than 10 % left, they need the space that is reserved."""
@@ -147,7 +147,7 @@ def test_cap002_is_worse_where_users_run_out(
 @pytest.mark.parametrize(
     ("gib", "kept_gib"), [(100, 1), (1000, 10), (4000, 20)], ids=["100 GiB", "1000 GiB", "4000 GiB"]
 )
-def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
+def test_cap002_remedy_keeps_one_percent_or_20_gib(gib: int, kept_gib: int) -> None:
     """1 %, at most 20 GiB, stays reserved; the rollback restores the old number of blocks."""
     (finding,) = verdict(sized(gib, 5, free_percent=10)).findings
     kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
@@ -159,7 +159,7 @@ def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
     ]
 
 
-def test_cap002_has_no_commands_without_a_rollback() -> None:
+def test_cap002_prints_no_commands_without_root() -> None:
     """Without root there is a finding, and the remedy only names the option."""
     (finding,) = verdict(sized(2000, 5, **UNREAD)).findings
     assert finding.remedies[0].steps == ()
@@ -170,9 +170,9 @@ def test_cap002_has_no_commands_without_a_rollback() -> None:
 LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 
 
-def fill(stage: LoopMount) -> None:
+def fill_to_90_percent(loop_mount: LoopMount) -> None:
     """Leave users less than 10 % of the space; unwritten extents take no space in the image."""
-    run("fallocate", "-l", "95G", str(stage.mount_point / "ballast"))
+    run("fallocate", "-l", "95G", str(loop_mount.mount_point / "ballast"))
 
 
 REMEDY_CASES = (
@@ -182,7 +182,7 @@ REMEDY_CASES = (
         mke2fs=LARGE,
         size="104G",
         fstab="defaults",
-        prepare=fill,
+        prepare=fill_to_90_percent,
     ),
     RemedyCase(
         name="more than 50 GiB",
@@ -202,7 +202,7 @@ REMEDY_CASES = (
         (sized(1000, 1, superblock=known(superblock(reserved_blocks=None), "ioctl")), "statfs"),
     ],
 )
-def test_the_reserve_is_cited_from_where_it_was_read(fs: Filesystem, origin: str) -> None:
+def test_cap002_cites_the_origin_of_the_reserve(fs: Filesystem, origin: str) -> None:
     """The ioctl does not return the number; it is then the difference of two free counts."""
     judged = verdict(fs)
     cited = [*judged.evidence, *(each for found in judged.findings for each in found.citations)]

@@ -17,7 +17,7 @@ from support.remedies.case import LoopMount, RemedyCase
 
 TIB = 1024 * GIB
 SECTOR_TIB = 2**-31
-NARROW = frozenset({"has_journal", "extent"})
+WITHOUT_64BIT_FEATURES = frozenset({"has_journal", "extent"})
 
 
 def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
@@ -25,8 +25,12 @@ def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
     return judge(check, fs, host(fs)._replace(planned=planned))
 
 
-def on(
-    tib: float, *, block: int = 4096, features: frozenset[str] = NARROW, **changes: Any
+def on_device_of(
+    tib: float,
+    *,
+    block: int = 4096,
+    features: frozenset[str] = WITHOUT_64BIT_FEATURES,
+    **changes: Any,
 ) -> Filesystem:
     """Build a small filesystem on a device of this size."""
     values: dict[str, Any] = {
@@ -40,25 +44,28 @@ def on(
 
 NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
 NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
-MODERN = frozenset({"64bit"})
+WITH_64BIT_FEATURES = frozenset({"64bit"})
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (on(8), Outcome.FAIL),
-        (on(8 - SECTOR_TIB), Outcome.NOT_APPLICABLE),
-        (on(7.9, **NO_SUPERBLOCK), Outcome.NOT_APPLICABLE),
-        (on(8, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
-        (on(1.9, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
-        (on(2 - SECTOR_TIB, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
-        (on(2, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
-        (on(2.1, **NO_USAGE), Outcome.NOT_APPLICABLE),
-        (on(2, block=1024), Outcome.FAIL),
+        (on_device_of(8), Outcome.FAIL),
+        (on_device_of(8 - SECTOR_TIB), Outcome.NOT_APPLICABLE),
+        (on_device_of(7.9, **NO_SUPERBLOCK), Outcome.NOT_APPLICABLE),
+        (on_device_of(8, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (on_device_of(1.9, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on_device_of(2 - SECTOR_TIB, **NO_SUPERBLOCK, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on_device_of(2, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
+        (on_device_of(2.1, **NO_USAGE), Outcome.NOT_APPLICABLE),
+        (on_device_of(2, block=1024), Outcome.FAIL),
         # The features that current mke2fs sets at any size.
-        (on(20, features=MODERN), Outcome.PASS),
-        (on(8, stack=unknown("stack")), Outcome.UNDETERMINED),
-        (filesystem(superblock=known(superblock(features=NARROW))), Outcome.NOT_APPLICABLE),
+        (on_device_of(20, features=WITH_64BIT_FEATURES), Outcome.PASS),
+        (on_device_of(8, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (
+            filesystem(superblock=known(superblock(features=WITHOUT_64BIT_FEATURES))),
+            Outcome.NOT_APPLICABLE,
+        ),
     ],
 )
 def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -76,35 +83,37 @@ def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         (5, 1024, Severity.HIGH, "cannot use 1 TiB of its device: its limit is 4 TiB"),
     ],
 )
-def test_cap003_is_high_beyond_the_limit(
+def test_cap003_severity_by_size_of_the_device(
     tib: float, block: int, severity: Severity, words: str
 ) -> None:
     """The limit follows from the block size."""
-    (finding,) = verdict(on(tib, block=block)).findings
+    (finding,) = verdict(on_device_of(tib, block=block)).findings
     assert finding.severity is severity
     assert words in finding.message
 
 
-def test_cap003_cites_statfs_for_a_block_size_that_the_superblock_does_not_show() -> None:
+def test_cap003_cites_statfs_for_the_block_size_without_root() -> None:
     """Without root the block size in the superblock is unknown."""
-    bare = known(superblock(features=NARROW, block_bytes=None), "ioctl")
-    (finding,) = verdict(on(20, superblock=bare, usage=known(usage(), "statfs"))).findings
+    bare = known(superblock(features=WITHOUT_64BIT_FEATURES, block_bytes=None), "ioctl")
+    (finding,) = verdict(on_device_of(20, superblock=bare, usage=known(usage(), "statfs"))).findings
     assert [(each.value, each.origin) for each in finding.citations[:2]] == [
-        (" ".join(sorted(NARROW)), "ioctl"),
+        (" ".join(sorted(WITHOUT_64BIT_FEATURES)), "ioctl"),
         ("4096 bytes", "statfs"),
     ]
 
 
-def test_cap003_notes_it_in_every_plan() -> None:
+def test_cap003_is_info_in_every_plan() -> None:
     """Before the filesystem exists, the feature costs nothing."""
-    (finding,) = verdict(on(1), planned=True).findings
+    (finding,) = verdict(on_device_of(1), planned=True).findings
     assert finding.severity is Severity.INFO
-    assert verdict(on(1, features=MODERN), planned=True).outcome is Outcome.PASS
+    assert (
+        verdict(on_device_of(1, features=WITH_64BIT_FEATURES), planned=True).outcome is Outcome.PASS
+    )
 
 
-def test_cap003_converts_the_unmounted_filesystem() -> None:
+def test_cap003_remedy_converts_the_unmounted_filesystem() -> None:
     """The unmount is checked, because another mount namespace may still hold the filesystem."""
-    (finding,) = verdict(on(8)).findings
+    (finding,) = verdict(on_device_of(8)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.UNMOUNT
     commands = [step.command for step in remedy.lines]
@@ -131,26 +140,26 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
         ({"mounts": ()}, "mount namespace that uses it"),
     ],
 )
-def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(
+def test_cap003_prints_no_commands_if_one_unmount_is_not_enough(
     changes: dict[str, Any], words: str
 ) -> None:
     """For the root, several mounts, or another namespace there is only advice."""
-    (finding,) = verdict(on(8, **changes)).findings
+    (finding,) = verdict(on_device_of(8, **changes)).findings
     assert finding.remedies[0].steps == ()
     assert words in finding.remedies[0].summary
 
 
-def test_cap003_works_on_a_filesystem_that_is_not_mounted() -> None:
+def test_cap003_remedy_of_an_unmounted_filesystem() -> None:
     """Nothing has to be unmounted or mounted again."""
-    (finding,) = verdict(on(8, alive=False, mounts=(), **NO_USAGE)).findings
+    (finding,) = verdict(on_device_of(8, alive=False, mounts=(), **NO_USAGE)).findings
     commands = [step.command for step in finding.remedies[0].lines]
     assert not any("mount " in command for command in commands)
     assert commands[1] == "test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda"
 
 
-def test_cap003_does_not_convert_a_filesystem_without_extents() -> None:
+def test_cap003_prints_no_commands_without_extents() -> None:
     """Resize2fs refuses it ("Please enable the extents feature", 1.47.0)."""
-    (finding,) = verdict(on(8, features=frozenset({"has_journal"}))).findings
+    (finding,) = verdict(on_device_of(8, features=frozenset({"has_journal"}))).findings
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.destructive) == ((), True)
 
@@ -159,10 +168,10 @@ def test_cap003_does_not_convert_a_filesystem_without_extents() -> None:
 WITHOUT_64BIT = ("-O", "^64bit")
 
 
-def enlarge(stage: LoopMount) -> None:
+def enlarge_device(loop_mount: LoopMount) -> None:
     """Make the device larger than half of the limit of 32-bit block numbers."""
-    run("truncate", "-s", "9T", stage.image)
-    run("losetup", "--set-capacity", stage.device)
+    run("truncate", "-s", "9T", loop_mount.image)
+    run("losetup", "--set-capacity", loop_mount.device)
 
 
 REMEDY_CASES = (
@@ -172,20 +181,20 @@ REMEDY_CASES = (
         mke2fs=WITHOUT_64BIT,
         mount="noatime",
         fstab="noatime",
-        prepare=enlarge,
+        prepare=enlarge_device,
     ),
     RemedyCase(
         name="mounted by hand",
         remedy="convert it to 64 bits",
         mke2fs=WITHOUT_64BIT,
         mount="nosuid,commit=30",
-        prepare=enlarge,
+        prepare=enlarge_device,
     ),
     RemedyCase(
         name="not mounted",
         remedy="convert it to 64 bits",
         mke2fs=WITHOUT_64BIT,
         mounted=False,
-        prepare=enlarge,
+        prepare=enlarge_device,
     ),
 )

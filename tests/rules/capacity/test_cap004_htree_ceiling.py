@@ -32,7 +32,7 @@ def verdict(fs: Filesystem, release: str = "6.1.0-18-amd64") -> Verdict:
     return judge(check, fs, host(fs, kernel=known(kernel(release))))
 
 
-def holding(
+def with_files(
     files: int,
     *,
     inodes: int = 6_553_600,
@@ -53,35 +53,35 @@ def holding(
 
 SMALL_BLOCKS: dict[str, Any] = {"block": 1024, "inodes": 500_000}
 UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}
-UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
+UNKNOWN_ERROR_COUNTS: dict[str, Any] = {"errors": unknown("recorded errors")}
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (holding(MILLIONS), Outcome.PASS),
-        (holding(MILLIONS, warnings=1), Outcome.FAIL),
-        (holding(MILLIONS, warnings=None), Outcome.PASS),
-        (holding(MILLIONS, warnings=1, features=LARGE), Outcome.PASS),
-        (holding(MILLIONS, warnings=1, features=frozenset()), Outcome.NOT_APPLICABLE),
-        (holding(MILLIONS, **UNREAD), Outcome.PASS),
-        (holding(MILLIONS, warnings=1, **UNREAD), Outcome.UNDETERMINED),
-        (holding(MILLIONS, **UNCOUNTED), Outcome.UNDETERMINED),
+        (with_files(MILLIONS), Outcome.PASS),
+        (with_files(MILLIONS, warnings=1), Outcome.FAIL),
+        (with_files(MILLIONS, warnings=None), Outcome.PASS),
+        (with_files(MILLIONS, warnings=1, features=LARGE), Outcome.PASS),
+        (with_files(MILLIONS, warnings=1, features=frozenset()), Outcome.NOT_APPLICABLE),
+        (with_files(MILLIONS, **UNREAD), Outcome.PASS),
+        (with_files(MILLIONS, warnings=1, **UNREAD), Outcome.UNDETERMINED),
+        (with_files(MILLIONS, **UNKNOWN_ERROR_COUNTS), Outcome.UNDETERMINED),
         # Warnings have other causes: with so few files no directory can be full.
-        (holding(1_000_000, warnings=9), Outcome.PASS),
-        (holding(1_000_000, **UNREAD, **UNCOUNTED), Outcome.PASS),
+        (with_files(1_000_000, warnings=9), Outcome.PASS),
+        (with_files(1_000_000, **UNREAD, **UNKNOWN_ERROR_COUNTS), Outcome.PASS),
         # The smallest number of names that can fill one directory.
-        (holding(1_809_989, warnings=1), Outcome.PASS),
-        (holding(1_809_990, warnings=1), Outcome.FAIL),
-        (holding(11, **SMALL_BLOCKS), Outcome.FAIL),
-        (holding(11, block=1024, inodes=418_446), Outcome.PASS),
-        (holding(11, block=1024, inodes=418_447), Outcome.FAIL),
-        (holding(11, **SMALL_BLOCKS, features=LARGE), Outcome.PASS),
-        (holding(11, **SMALL_BLOCKS, **UNREAD), Outcome.UNDETERMINED),
+        (with_files(1_809_989, warnings=1), Outcome.PASS),
+        (with_files(1_809_990, warnings=1), Outcome.FAIL),
+        (with_files(11, **SMALL_BLOCKS), Outcome.FAIL),
+        (with_files(11, block=1024, inodes=418_446), Outcome.PASS),
+        (with_files(11, block=1024, inodes=418_447), Outcome.FAIL),
+        (with_files(11, **SMALL_BLOCKS, features=LARGE), Outcome.PASS),
+        (with_files(11, **SMALL_BLOCKS, **UNREAD), Outcome.UNDETERMINED),
         # mke2fs uses 1 KiB blocks for a /boot of 500 MB.
-        (holding(300, block=1024, inodes=131_072), Outcome.PASS),
-        (holding(11, usage=unknown("space in use")), Outcome.UNDETERMINED),
-        (holding(11, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+        (with_files(300, block=1024, inodes=131_072), Outcome.PASS),
+        (with_files(11, usage=unknown("space in use")), Outcome.UNDETERMINED),
+        (with_files(11, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(), Outcome.PASS),
     ],
 )
@@ -90,17 +90,17 @@ def test_cap004_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
-def test_cap004_a_warning_is_only_possibly_of_a_directory() -> None:
+def test_cap004_finding_by_warnings_is_only_possible() -> None:
     """The counter does not show the reason for a warning."""
-    (finding,) = verdict(holding(MILLIONS, warnings=3)).findings
+    (finding,) = verdict(with_files(MILLIONS, warnings=3)).findings
     assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.POSSIBLE)
     assert "3 times" in finding.message
     assert "dmesg" in finding.remedies[0].summary
 
 
-def test_cap004_notes_small_blocks() -> None:
+def test_cap004_small_blocks_are_info() -> None:
     """With 1 KiB blocks a directory can hold only some hundred thousand names."""
-    (finding,) = verdict(holding(11, **SMALL_BLOCKS)).findings
+    (finding,) = verdict(with_files(11, **SMALL_BLOCKS)).findings
     assert finding.severity is Severity.INFO
     assert "about 418,000 names" in finding.message
 
@@ -108,14 +108,14 @@ def test_cap004_notes_small_blocks() -> None:
 @pytest.mark.parametrize(
     ("fs", "release", "printed"),
     [
-        (holding(11, **SMALL_BLOCKS), "6.1.0", True),
-        (holding(11, **SMALL_BLOCKS, mounts=(mount("/boot"),)), "6.1.0", False),
-        (holding(11, **SMALL_BLOCKS, mounts=(mount("/"),)), "6.1.0", False),
-        (holding(11, **SMALL_BLOCKS), "4.12.14", False),
-        (holding(11, **SMALL_BLOCKS), "4.13.0", True),
+        (with_files(11, **SMALL_BLOCKS), "6.1.0", True),
+        (with_files(11, **SMALL_BLOCKS, mounts=(mount("/boot"),)), "6.1.0", False),
+        (with_files(11, **SMALL_BLOCKS, mounts=(mount("/"),)), "6.1.0", False),
+        (with_files(11, **SMALL_BLOCKS), "4.12.14", False),
+        (with_files(11, **SMALL_BLOCKS), "4.13.0", True),
     ],
 )
-def test_cap004_adds_a_level_only_where_everybody_can_read_it(
+def test_cap004_prints_large_dir_only_if_kernel_and_boot_loader_support_it(
     fs: Filesystem, release: str, *, printed: bool
 ) -> None:
     """Linux before 4.13 and older boot loaders cannot read it; there is no rollback."""
@@ -127,12 +127,12 @@ def test_cap004_adds_a_level_only_where_everybody_can_read_it(
 
 def test_cap004_says_who_cannot_mount_it_afterwards() -> None:
     """An old kernel refuses an incompat feature for read-only mounts as well (fs/ext4/super.c)."""
-    finding = verdict(holding(12_000_000, warnings=1)).findings[0]
+    finding = verdict(with_files(12_000_000, warnings=1)).findings[0]
     trade_off = finding.remedies[-1].trade_off or ""
     assert "Linux before 4.13 cannot mount the filesystem, not even read-only" in trade_off
 
 
-def test_the_numbers_of_an_index() -> None:
+def test_index_capacity_by_block_size() -> None:
     """Two levels hold what fits into the index blocks (fs/ext4/namei.c, with checksums)."""
     assert (leaves(1024), leaves(4096)) == (123 * 126, 507 * 510)
     assert usual_names(1024) == 15_498 * 27
@@ -142,7 +142,7 @@ def test_the_numbers_of_an_index() -> None:
 
 
 @pytest.mark.parametrize(("length", "taken"), [(20, USUAL_NAME_BYTES), (255, LONGEST_NAME_BYTES)])
-def test_a_name_takes_its_length_and_eight_bytes_in_units_of_four(length: int, taken: int) -> None:
+def test_size_of_a_directory_entry(length: int, taken: int) -> None:
     """Documentation/filesystems/ext4/directory.rst: entries are aligned to 4 bytes."""
     assert taken % 4 == 0
     assert 8 + length <= taken < 8 + length + 4

@@ -37,7 +37,9 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def of(own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any) -> Filesystem:
+def with_sizes(
+    own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any
+) -> Filesystem:
     """Build a filesystem of one size on a device of another; ext4 itself takes 2 % of it."""
     blocks = int(own_gib * GIB) // BLOCK
     shown = int(blocks * 0.98)
@@ -54,7 +56,7 @@ def of(own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any) 
 
 NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
 NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
-TOLD_BY_IOCTL: dict[str, Any] = {
+SUPERBLOCK_BY_IOCTL: dict[str, Any] = {
     "superblock": known(superblock(size_blocks=20 * GIB // BLOCK, block_bytes=None))
 }
 
@@ -62,23 +64,23 @@ TOLD_BY_IOCTL: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (of(20, 100), Outcome.FAIL),
-        (of(100, 100), Outcome.PASS),
-        (of(100, 100, **NO_USAGE), Outcome.PASS),
+        (with_sizes(20, 100), Outcome.FAIL),
+        (with_sizes(100, 100), Outcome.PASS),
+        (with_sizes(100, 100, **NO_USAGE), Outcome.PASS),
         # Differences caused by rounding of partitions and block groups.
-        (of(99.2, 100), Outcome.PASS),
-        (of(9900.5, 10_000), Outcome.PASS),
-        (of(9899, 10_000), Outcome.FAIL),
-        (of(0.2, 1), Outcome.PASS),
+        (with_sizes(99.2, 100), Outcome.PASS),
+        (with_sizes(9900.5, 10_000), Outcome.PASS),
+        (with_sizes(9899, 10_000), Outcome.FAIL),
+        (with_sizes(0.2, 1), Outcome.PASS),
         # Without root: on a small device, the size that df shows is close enough.
-        (of(20, 20, **NO_SUPERBLOCK), Outcome.PASS),
-        (of(100, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
-        (of(20, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
-        (of(20, 100, **TOLD_BY_IOCTL), Outcome.FAIL),
-        (of(20, 100, **TOLD_BY_IOCTL, **NO_USAGE), Outcome.UNDETERMINED),
-        (of(20, 100, stack=unknown("stack")), Outcome.UNDETERMINED),
-        (of(20, 100, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
-        (of(20, 100, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+        (with_sizes(20, 20, **NO_SUPERBLOCK), Outcome.PASS),
+        (with_sizes(100, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (with_sizes(20, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
+        (with_sizes(20, 100, **SUPERBLOCK_BY_IOCTL), Outcome.FAIL),
+        (with_sizes(20, 100, **SUPERBLOCK_BY_IOCTL, **NO_USAGE), Outcome.UNDETERMINED),
+        (with_sizes(20, 100, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (with_sizes(20, 100, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (with_sizes(20, 100, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
     ],
 )
 def test_cap005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -87,17 +89,17 @@ def test_cap005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(("full", "severity"), [(0.5, Severity.LOW), (0.85, Severity.MEDIUM)])
-def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) -> None:
+def test_cap005_severity_by_space_in_use(full: float, severity: Severity) -> None:
     """A filesystem that is nearly full needs the unused space."""
-    (finding,) = verdict(of(20, 100, full=full)).findings
+    (finding,) = verdict(with_sizes(20, 100, full=full)).findings
     assert finding.severity is severity
     assert "80 GiB of /dev/sda are unused: the device has 100 GiB" in finding.message
     assert ("more than 80 % full" in finding.message) is (severity is Severity.MEDIUM)
 
 
-def test_cap005_grows_it_online() -> None:
+def test_cap005_online_growth_has_no_rollback() -> None:
     """The growth cannot be undone while it is mounted, so there is no rollback."""
-    (finding,) = verdict(of(20, 100)).findings
+    (finding,) = verdict(with_sizes(20, 100)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.ONLINE
     assert [step.phase.value for step in remedy.lines] == ["immediate", "verify"]
@@ -107,24 +109,24 @@ def test_cap005_grows_it_online() -> None:
 
 
 @pytest.mark.parametrize(("device_gib", "warned"), [(160, False), (161, True)])
-def test_cap005_warns_of_what_does_not_grow(device_gib: int, *, warned: bool) -> None:
+def test_cap005_warns_that_journal_and_block_size_stay(device_gib: int, *, warned: bool) -> None:
     """A filesystem that grows more than 16-fold keeps its old journal and block size."""
-    (finding,) = verdict(of(10, device_gib)).findings
+    (finding,) = verdict(with_sizes(10, device_gib)).findings
     assert ("recreate the filesystem" in (finding.remedies[0].trade_off or "")) is warned
 
 
-def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:
+def test_cap005_leaves_the_32_bit_limit_to_cap003() -> None:
     """resize2fs would stop at 16 TiB."""
     narrow = known(superblock(size_blocks=20 * GIB // BLOCK, features=frozenset({"extent"})))
-    (finding,) = verdict(of(20, 20_000, superblock=narrow)).findings
+    (finding,) = verdict(with_sizes(20, 20_000, superblock=narrow)).findings
     assert finding.remedies[0].steps == ()
     assert "CAP003" in finding.remedies[0].summary
 
 
-def test_cap005_grows_nothing_with_recorded_errors() -> None:
+def test_cap005_prints_no_commands_with_recorded_errors() -> None:
     """The kernel refuses it, and resize2fs only prints "Permission denied"."""
     errors = known(ErrorCounters(errors=1))
-    (finding,) = verdict(of(20, 100, errors=errors)).findings
+    (finding,) = verdict(with_sizes(20, 100, errors=errors)).findings
     assert finding.remedies[0].steps == ()
     assert "HLT001" in finding.remedies[0].summary
 
@@ -132,11 +134,11 @@ def test_cap005_grows_nothing_with_recorded_errors() -> None:
 DEFAULTS = superblock().features
 NONE_RESERVED = known(superblock(size_blocks=20 * GIB // BLOCK, reserved_gdt_blocks=None))
 
-NARROW = superblock(
+WITHOUT_64BIT = superblock(
     size_blocks=20 * GIB // BLOCK, features=DEFAULTS - {"64bit"}, reserved_gdt_blocks=10
 )
 """Each descriptor block describes 16 GiB, or half of that with 64bit."""
-WIDE = NARROW._replace(features=DEFAULTS, descriptor_bytes=64)
+WITH_64BIT = WITHOUT_64BIT._replace(features=DEFAULTS, descriptor_bytes=64)
 
 
 def with_features(*features: str, without: str = "") -> dict[str, Any]:
@@ -150,36 +152,52 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fs", "release", "reason"),
     [
-        (of(20, 100), "6.1.83", ""),
-        (of(20, 8_000), "6.1.83", ""),
-        (of(20, 8_220), "6.1.83", "its reserved group descriptors end at 8 TiB, and this kernel"),
-        (of(20, 8_220), "6.1.84", ""),
-        (of(12_000, 16_384), "6.1.83", ""),
-        (of(12_000, 16_400), "6.1.83", "its reserved group descriptors end at 16 TiB"),
-        (of(20, 192, superblock=known(NARROW)), "6.1.83", ""),
-        (of(20, 193, superblock=known(NARROW)), "6.1.83", "descriptors end at 192 GiB"),
-        (of(20, 104, superblock=known(WIDE)), "6.1.83", ""),
+        (with_sizes(20, 100), "6.1.83", ""),
+        (with_sizes(20, 8_000), "6.1.83", ""),
         (
-            of(20, 105, superblock=known(WIDE)),
+            with_sizes(20, 8_220),
+            "6.1.83",
+            "its reserved group descriptors end at 8 TiB, and this kernel",
+        ),
+        (with_sizes(20, 8_220), "6.1.84", ""),
+        (with_sizes(12_000, 16_384), "6.1.83", ""),
+        (with_sizes(12_000, 16_400), "6.1.83", "its reserved group descriptors end at 16 TiB"),
+        (with_sizes(20, 192, superblock=known(WITHOUT_64BIT)), "6.1.83", ""),
+        (
+            with_sizes(20, 193, superblock=known(WITHOUT_64BIT)),
+            "6.1.83",
+            "descriptors end at 192 GiB",
+        ),
+        (with_sizes(20, 104, superblock=known(WITH_64BIT)), "6.1.83", ""),
+        (
+            with_sizes(20, 105, superblock=known(WITH_64BIT)),
             "6.1.83",
             "descriptors end at 104 GiB",
         ),
-        (of(20, 100, **with_features("meta_bg")), "6.1.83", "it has meta_bg"),
-        (of(20, 100, **with_features(without="resize_inode")), "6.8.2", "it lacks resize_inode"),
-        (of(20, 100, **with_features(without="resize_inode")), "6.8.3", ""),
+        (with_sizes(20, 100, **with_features("meta_bg")), "6.1.83", "it has meta_bg"),
         (
-            of(20, 100, **with_features(without="resize_inode")),
+            with_sizes(20, 100, **with_features(without="resize_inode")),
+            "6.8.2",
+            "it lacks resize_inode",
+        ),
+        (with_sizes(20, 100, **with_features(without="resize_inode")), "6.8.3", ""),
+        (
+            with_sizes(20, 100, **with_features(without="resize_inode")),
             "5.14.0-427.el9.x86_64",
             "this kernel may lack commit a6b3bfe176e8",
         ),
-        (of(20, 100, superblock=NONE_RESERVED), "5.4.273", "reserved group descriptors is unknown"),
-        (of(20, 100, superblock=NONE_RESERVED), "5.4.274", ""),
-        (of(20, 100, **with_features("meta_bg")), "", "this kernel may lack"),
-        (of(20, 100, **with_features("sparse_super2")), "6.12.1", "with sparse_super2"),
-        (of(20, 100), "", ""),
+        (
+            with_sizes(20, 100, superblock=NONE_RESERVED),
+            "5.4.273",
+            "reserved group descriptors is unknown",
+        ),
+        (with_sizes(20, 100, superblock=NONE_RESERVED), "5.4.274", ""),
+        (with_sizes(20, 100, **with_features("meta_bg")), "", "this kernel may lack"),
+        (with_sizes(20, 100, **with_features("sparse_super2")), "6.12.1", "with sparse_super2"),
+        (with_sizes(20, 100), "", ""),
     ],
 )
-def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
+def test_cap005_grows_offline_on_kernels_with_the_resize_bug(
     fs: Filesystem, release: str, reason: str
 ) -> None:
     """The remedy is online only if the kernel has the fix or the reserved descriptors suffice."""
@@ -197,15 +215,15 @@ def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
         assert commands[0] == "resize2fs /dev/sda"
 
 
-def test_the_page_names_all_kernels_with_the_fix() -> None:
+def test_cap005_page_names_all_kernels_with_the_fix() -> None:
     """6.7.12 was once missing, so the page named a kernel that destroys data."""
     page = check.page.replace(",", " ").replace(")", " ").split()
     assert not {each.before for each in ranges_of_rule("CAP005")} - {*page}
 
 
-def test_cap005_has_words_for_a_root_that_must_not_grow_in_use() -> None:
+def test_cap005_gives_advice_for_a_root_that_must_grow_offline() -> None:
     """The root cannot be unmounted by a command."""
-    fs = of(20, 100, mounts=(mount("/"),), **with_features("meta_bg"))
+    fs = with_sizes(20, 100, mounts=(mount("/"),), **with_features("meta_bg"))
     (finding,) = verdict(fs).findings
     assert finding.remedies[0].steps == ()
     assert "unmounted, from a rescue system" in finding.remedies[0].summary
@@ -218,10 +236,10 @@ REMEDIES_NOT_RUN = (
 )
 
 
-def enlarge(stage: LoopMount) -> None:
+def enlarge_device(loop_mount: LoopMount) -> None:
     """Make the device larger than the filesystem."""
-    run("truncate", "-s", "4G", stage.image)
-    run("losetup", "--set-capacity", stage.device)
+    run("truncate", "-s", "4G", loop_mount.image)
+    run("losetup", "--set-capacity", loop_mount.device)
 
 
 OFFLINE = (
@@ -230,7 +248,7 @@ OFFLINE = (
         remedy="Grow it to the size of its device while it is unmounted: it lacks resize_inode",
         mke2fs=("-O", "^resize_inode"),
         size="1G",
-        prepare=enlarge,
+        prepare=enlarge_device,
         restores=False,
         alter=on_kernel("6.1.83"),
     ),
@@ -239,7 +257,7 @@ OFFLINE = (
         remedy="Grow it to the size of its device while it is unmounted: it has meta_bg",
         mke2fs=("-O", "meta_bg,^resize_inode"),
         size="1G",
-        prepare=enlarge,
+        prepare=enlarge_device,
         restores=False,
         alter=on_kernel("6.8.2"),
     ),
@@ -248,7 +266,7 @@ OFFLINE = (
         remedy="Grow it to the size of its device while it is unmounted: no kernel grows it",
         mke2fs=("-O", "sparse_super2"),
         size="1G",
-        prepare=enlarge,
+        prepare=enlarge_device,
         restores=False,
     ),
 )
@@ -256,7 +274,7 @@ ONLINE = RemedyCase(
     name="online",
     remedy="Grow it",
     size="1G",
-    prepare=enlarge,
+    prepare=enlarge_device,
     restores=False,
 )
 REMEDY_CASES = (*OFFLINE, ONLINE) if may_resize() else OFFLINE

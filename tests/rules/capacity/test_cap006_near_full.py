@@ -19,7 +19,7 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def filled(percent: float, **changes: Any) -> Filesystem:
+def with_percent_used(percent: float, **changes: Any) -> Filesystem:
     """Build a filesystem for which df shows this percentage; a twentieth is reserved."""
     total = 1_000_000
     reserve = total // 20
@@ -31,14 +31,14 @@ def filled(percent: float, **changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("fs", "outcome", "severity"),
     [
-        (filled(50), Outcome.PASS, None),
-        (filled(94.9), Outcome.PASS, None),
-        (filled(95.1), Outcome.FAIL, Severity.LOW),
-        (filled(99.1), Outcome.FAIL, Severity.MEDIUM),
-        (filled(100), Outcome.FAIL, Severity.MEDIUM),
+        (with_percent_used(50), Outcome.PASS, None),
+        (with_percent_used(94.9), Outcome.PASS, None),
+        (with_percent_used(95.1), Outcome.FAIL, Severity.LOW),
+        (with_percent_used(99.1), Outcome.FAIL, Severity.MEDIUM),
+        (with_percent_used(100), Outcome.FAIL, Severity.MEDIUM),
         # Images fill their filesystem to the last block.
-        (filled(100, read_only=known(value=True)), Outcome.NOT_APPLICABLE, None),
-        (filled(100, read_only=unknown("read-only")), Outcome.UNDETERMINED, None),
+        (with_percent_used(100, read_only=known(value=True)), Outcome.NOT_APPLICABLE, None),
+        (with_percent_used(100, read_only=unknown("read-only")), Outcome.UNDETERMINED, None),
         (filesystem(usage=unknown("space in use")), Outcome.UNDETERMINED, None),
         (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE, None),
     ],
@@ -54,7 +54,7 @@ def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | 
     ("available", "words"),
     [(500, "95 % full"), (485, "95.1 % full"), (101, "98.9 % full")],
 )
-def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
+def test_cap006_percentage_has_one_decimal(available: int, words: str) -> None:
     """The share is that of 10,000 blocks available to users, rounded down."""
     found = usage(size_blocks=10_000, free_blocks=available, available_blocks=available)
     (finding,) = verdict(filesystem(usage=known(found))).findings
@@ -65,18 +65,18 @@ def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
     ("available", "severity"),
     [(51, None), (50, Severity.LOW), (11, Severity.LOW), (10, Severity.MEDIUM)],
 )
-def test_cap006_begins_at_95_and_99_percent(available: int, severity: Severity | None) -> None:
+def test_cap006_thresholds_are_inclusive(available: int, severity: Severity | None) -> None:
     """Both thresholds are inclusive."""
     found = usage(size_blocks=1000, free_blocks=available, available_blocks=available)
     findings = verdict(filesystem(usage=known(found))).findings
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
-def test_cap006_says_how_much_is_left() -> None:
+def test_cap006_message_has_the_space_left() -> None:
     """The message has df's share and the space left for users."""
-    (finding,) = verdict(filled(96)).findings
+    (finding,) = verdict(with_percent_used(96)).findings
     assert finding.message.startswith("The filesystem is 96 % full (148.4 MiB left)")
-    (finding,) = verdict(filled(100)).findings
+    (finding,) = verdict(with_percent_used(100)).findings
     assert finding.message == "The filesystem is full: only root can write."
     assert finding.summary == "no space left"
 

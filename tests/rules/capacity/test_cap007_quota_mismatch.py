@@ -23,7 +23,7 @@ def verdict(fs: Filesystem, container: str | None = None) -> Verdict:
     return judge(check, fs, host(fs, container=container))
 
 
-def having(live: tuple[str, ...], asked: tuple[str, ...], **changes: Any) -> Filesystem:
+def with_quota_options(live: tuple[str, ...], asked: tuple[str, ...], **changes: Any) -> Filesystem:
     """Build a filesystem with options in force and options in fstab."""
     values: dict[str, Any] = {
         "mounts": (mount(super_options=("rw", *live)),),
@@ -41,29 +41,29 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
     ("fs", "outcome", "words"),
     [
         # Nearly all filesystems.
-        (having((), ()), Outcome.NOT_APPLICABLE, []),
+        (with_quota_options((), ()), Outcome.NOT_APPLICABLE, []),
         (
-            having((), BOTH),
+            with_quota_options((), BOTH),
             Outcome.FAIL,
             ["/data are not enforced: fstab sets usrquota, grpquota without"],
         ),
-        (having((), ("quota",)), Outcome.FAIL, ["fstab sets quota without effect"]),
-        (having((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
-        (having(("quota", "usrquota"), ("quota",), superblock=FEATURE), Outcome.PASS, []),
-        (having(("usrquota",), BOTH, superblock=FEATURE), Outcome.FAIL, ["sets grpquota"]),
-        (having(BOTH, BOTH, superblock=FEATURE), Outcome.PASS, []),
-        (having(BOTH, (), superblock=FEATURE), Outcome.PASS, []),
-        (having(BOTH, BOTH), Outcome.FAIL, [" use quota files of the old format"]),
-        (having(JOURNALED, JOURNALED), Outcome.FAIL, [" use quota files of the old format"]),
-        (having((), (), superblock=FEATURE), Outcome.FAIL, ["the feature quota is on"]),
+        (with_quota_options((), ("quota",)), Outcome.FAIL, ["fstab sets quota without effect"]),
+        (with_quota_options((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
+        (with_quota_options(("quota", "usrquota"), ("quota",), superblock=FEATURE), Outcome.PASS, []),
+        (with_quota_options(("usrquota",), BOTH, superblock=FEATURE), Outcome.FAIL, ["sets grpquota"]),
+        (with_quota_options(BOTH, BOTH, superblock=FEATURE), Outcome.PASS, []),
+        (with_quota_options(BOTH, (), superblock=FEATURE), Outcome.PASS, []),
+        (with_quota_options(BOTH, BOTH), Outcome.FAIL, [" use quota files of the old format"]),
+        (with_quota_options(JOURNALED, JOURNALED), Outcome.FAIL, [" use quota files of the old format"]),
+        (with_quota_options((), (), superblock=FEATURE), Outcome.FAIL, ["the feature quota is on"]),
         (
-            having((), BOTH, superblock=FEATURE),
+            with_quota_options((), BOTH, superblock=FEATURE),
             Outcome.FAIL,
             ["/data are not enforced: fstab sets usrquota, grpquota without"],
         ),
-        (having((), (), superblock=unknown("superblock")), Outcome.UNDETERMINED, []),
-        (having((), (), fstab=unknown("fstab")), Outcome.UNDETERMINED, []),
-        (having((), (), mounts=()), Outcome.NOT_APPLICABLE, []),
+        (with_quota_options((), (), superblock=unknown("superblock")), Outcome.UNDETERMINED, []),
+        (with_quota_options((), (), fstab=unknown("fstab")), Outcome.UNDETERMINED, []),
+        (with_quota_options((), (), mounts=()), Outcome.NOT_APPLICABLE, []),
     ],
 )
 def test_cap007_outcomes(fs: Filesystem, outcome: Outcome, words: list[str]) -> None:
@@ -76,14 +76,14 @@ def test_cap007_outcomes(fs: Filesystem, outcome: Outcome, words: list[str]) -> 
         assert finding.severity is Severity.LOW
 
 
-def test_cap007_does_not_judge_in_a_container() -> None:
+def test_cap007_does_not_apply_in_a_container() -> None:
     """The fstab in a container is not the host's."""
-    assert verdict(having((), BOTH), "docker").outcome is Outcome.NOT_APPLICABLE
+    assert verdict(with_quota_options((), BOTH), "docker").outcome is Outcome.NOT_APPLICABLE
 
 
-def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
+def test_cap007_state_of_old_quotas_is_undetermined() -> None:
     """quotaon(8) leaves no trace in the options."""
-    (finding,) = verdict(having(BOTH, BOTH)).findings
+    (finding,) = verdict(with_quota_options(BOTH, BOTH)).findings
     assert finding.confidence is Confidence.POSSIBLE
     assert "quotaon -p" in finding.remedies[0].summary
 
@@ -91,21 +91,21 @@ def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
 @pytest.mark.parametrize(
     ("fs", "fact"),
     [
-        (having((), BOTH), "/data usrquota,grpquota"),
-        (having(("usrquota",), BOTH, superblock=FEATURE), "/data grpquota"),
-        (having(BOTH, BOTH), "quota files"),
-        (having((), (), superblock=FEATURE), "quota counts"),
+        (with_quota_options((), BOTH), "/data usrquota,grpquota"),
+        (with_quota_options(("usrquota",), BOTH, superblock=FEATURE), "/data grpquota"),
+        (with_quota_options(BOTH, BOTH), "quota files"),
+        (with_quota_options((), (), superblock=FEATURE), "quota counts"),
     ],
 )
-def test_cap007_names_each_defect(fs: Filesystem, fact: str) -> None:
+def test_cap007_fact_of_each_mismatch(fs: Filesystem, fact: str) -> None:
     """The fact for a baseline is the mount point with the options, or the kind of mismatch."""
     (finding,) = verdict(fs).findings
     assert finding.fact == fact
 
 
-def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
+def test_cap007_removes_only_quota_options_from_fstab() -> None:
     """All other options stay, and the rollback restores the quota options."""
-    (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
+    (finding,) = verdict(with_quota_options((), ("noatime", *JOURNALED))).findings
     remedy = next(remedy for remedy in finding.remedies if remedy.steps)
     words = ",".join(("noatime", *JOURNALED))
     there, *_checks, back = step_lines(remedy.lines)
@@ -119,19 +119,19 @@ REMEDIES_NOT_RUN = (
     "Not every kernel has quotas built in, and quotaon is in a package of its own: putting them in "
     "force is advice without commands."
 )
-GONE = (Outcome.NOT_APPLICABLE,)
+NOT_APPLICABLE_ONLY = (Outcome.NOT_APPLICABLE,)
 
 REMEDY_CASES = (
     RemedyCase(
         name="plain words",
         remedy="from fstab",
         fstab="noatime,usrquota,grpquota",
-        cured=GONE,
+        cured=NOT_APPLICABLE_ONLY,
     ),
     RemedyCase(
         name="journaled words",
         remedy="from fstab",
         fstab="usrjquota=aquota.user,grpjquota=aquota.group,jqfmt=vfsv1",
-        cured=GONE,
+        cured=NOT_APPLICABLE_ONLY,
     ),
 )

@@ -24,7 +24,7 @@ def pool(mode: str = "rw", data: int = 20, metadata: int = 10, **changes: Any) -
     return ThinPool(mode, data * 10, 1000, metadata * 10, 1000, **values)
 
 
-def mapped(
+def dm_device(
     name: str, minor: int, below: BlockDevice, target: str, state: Evidence[ThinPool] | None = None
 ) -> BlockDevice:
     """Build a device-mapper device with one segment."""
@@ -37,19 +37,19 @@ def mapped(
 def volume(state: Evidence[ThinPool] | ThinPool) -> BlockDevice:
     """Build a thin volume on a pool on a logical volume on a disk."""
     found = known(state) if isinstance(state, ThinPool) else state
-    data = mapped("vg-pool_tdata", 1, disk(), "linear")
-    return mapped("vg-thin", 3, mapped("vg-pool-tpool", 2, data, "thin-pool", found), "thin")
+    data = dm_device("vg-pool_tdata", 1, disk(), "linear")
+    return dm_device("vg-thin", 3, dm_device("vg-pool-tpool", 2, data, "thin-pool", found), "thin")
 
 
-def unseen(uuid: str) -> BlockDevice:
+def dm_device_without_table(uuid: str) -> BlockDevice:
     """Build a device-mapper device whose table was not read."""
     dm = DmDevice("some", uuid, unknown("device-mapper table"))
     return disk("dm-0", DeviceNumber(254, 0), kind="dm", below=known((disk(),)), dm=dm)
 
 
-def below_thin() -> BlockDevice:
+def thin_pool_volume() -> BlockDevice:
     """Build a thin volume whose pool is an LVM volume, not managed by lvm2, with unread table."""
-    return mapped("docker-1", 3, unseen("LVM-abcdef"), "thin")
+    return dm_device("docker-1", 3, dm_device_without_table("LVM-abcdef"), "thin")
 
 
 def verdict(stack: Evidence[BlockDevice]) -> Verdict:
@@ -71,7 +71,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
         (pool(metadata=90), Severity.MEDIUM),
     ],
 )
-def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
+def test_cap008_severity_by_state_of_the_pool(state: ThinPool, severity: Severity) -> None:
     """A pool that refuses writes now is worse than one that soon will."""
     (finding,) = verdict(known(volume(state))).findings
     assert finding.severity is severity
@@ -85,12 +85,12 @@ def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
         (known(volume(pool(needs_check=None))), Outcome.PASS),
         (known(volume(pool(data=99))), Outcome.FAIL),
         (known(disk()), Outcome.NOT_APPLICABLE),
-        (known(mapped("vg-plain", 0, disk(), "linear")), Outcome.NOT_APPLICABLE),
-        (known(unseen("LVM-abcdef")), Outcome.NOT_APPLICABLE),
-        (known(unseen("CRYPT-LUKS2-abcdef")), Outcome.NOT_APPLICABLE),
-        (known(unseen(POOL_UUID)), Outcome.UNDETERMINED),
-        (known(unseen("")), Outcome.UNDETERMINED),
-        (known(below_thin()), Outcome.UNDETERMINED),
+        (known(dm_device("vg-plain", 0, disk(), "linear")), Outcome.NOT_APPLICABLE),
+        (known(dm_device_without_table("LVM-abcdef")), Outcome.NOT_APPLICABLE),
+        (known(dm_device_without_table("CRYPT-LUKS2-abcdef")), Outcome.NOT_APPLICABLE),
+        (known(dm_device_without_table(POOL_UUID)), Outcome.UNDETERMINED),
+        (known(dm_device_without_table("")), Outcome.UNDETERMINED),
+        (known(thin_pool_volume()), Outcome.UNDETERMINED),
         (known(volume(unknown("state of the thin pool"))), Outcome.UNDETERMINED),
         (unknown("stack"), Outcome.UNDETERMINED),
     ],
@@ -103,7 +103,7 @@ def test_cap008_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None
 @pytest.mark.parametrize(
     ("queues", "words"), [(True, "wait up to 60 s and then fail"), (False, "blocks fail,")]
 )
-def test_cap008_says_what_a_write_meets(*, queues: bool, words: str) -> None:
+def test_cap008_message_says_whether_writers_wait_or_fail(*, queues: bool, words: str) -> None:
     """By default the pool makes writers wait first."""
     (finding,) = verdict(known(volume(pool("out_of_data_space", 100, queues=queues)))).findings
     assert "vg-pool-tpool has no space left" in finding.message

@@ -18,7 +18,7 @@ from support.builders import disk, filesystem, host, known, superblock, unknown
 GIB, TIB = 1 << 30, 1 << 40
 
 
-def made(size_bytes: int, **changes: Any) -> Superblock:
+def with_size(size_bytes: int, **changes: Any) -> Superblock:
     """Build the superblock of a filesystem of this size."""
     each = changes.get("block_bytes", 4096)
     return superblock(size_blocks=size_bytes // each, **changes)
@@ -45,15 +45,15 @@ def verdict(held: Evidence[Superblock], device_bytes: int | None = None) -> Verd
 @pytest.mark.parametrize(
     ("held", "device", "outcome"),
     [
-        (known(made(100 * GIB)), None, Outcome.PASS),
-        (known(made(31 * TIB)), None, Outcome.PASS),
-        (known(made(33 * TIB)), None, Outcome.FAIL),
-        (known(made(3 * TIB, **DENSE)), None, Outcome.PASS),
-        (known(made(10 * TIB, **DENSE)), None, Outcome.FAIL),
-        (known(made(900 * GIB, **SMALL_BLOCKS)), 900 * GIB, Outcome.FAIL),
-        (known(made(400 * GIB, **SMALL_BLOCKS)), 400 * GIB, Outcome.PASS),
-        (known(made(10 * TIB, **NARROW)), None, Outcome.NOT_APPLICABLE),
-        (known(made(10 * TIB, inodes_per_group=None)), None, Outcome.UNDETERMINED),
+        (known(with_size(100 * GIB)), None, Outcome.PASS),
+        (known(with_size(31 * TIB)), None, Outcome.PASS),
+        (known(with_size(33 * TIB)), None, Outcome.FAIL),
+        (known(with_size(3 * TIB, **DENSE)), None, Outcome.PASS),
+        (known(with_size(10 * TIB, **DENSE)), None, Outcome.FAIL),
+        (known(with_size(900 * GIB, **SMALL_BLOCKS)), 900 * GIB, Outcome.FAIL),
+        (known(with_size(400 * GIB, **SMALL_BLOCKS)), 400 * GIB, Outcome.PASS),
+        (known(with_size(10 * TIB, **NARROW)), None, Outcome.NOT_APPLICABLE),
+        (known(with_size(10 * TIB, inodes_per_group=None)), None, Outcome.UNDETERMINED),
         (unknown("superblock"), None, Outcome.UNDETERMINED),
     ],
 )
@@ -62,10 +62,10 @@ def test_cap009_outcomes(held: Evidence[Superblock], device: int | None, outcome
     assert verdict(held, device).outcome is outcome
 
 
-def test_cap009_is_worse_where_the_space_is_there_already() -> None:
+def test_cap009_severity_is_higher_if_the_device_exceeds_the_limit() -> None:
     """The space of a volume beyond the limit is wasted."""
-    (low,) = verdict(known(made(33 * TIB))).findings
-    (medium,) = verdict(known(made(15 * TIB, **DENSE)), 20 * TIB).findings
+    (low,) = verdict(known(with_size(33 * TIB))).findings
+    (medium,) = verdict(known(with_size(15 * TIB, **DENSE)), 20 * TIB).findings
     assert (low.severity, medium.severity) == (Severity.LOW, Severity.MEDIUM)
     assert medium.message == (
         "The filesystem can grow to 16 TiB at most, but its device has 20 TiB: each block group "
@@ -74,21 +74,21 @@ def test_cap009_is_worse_where_the_space_is_there_already() -> None:
     assert "mkfs.ext4 -i 65536" in medium.remedies[0].summary
 
 
-def test_cap009_knows_that_newer_tools_take_more_group_descriptors() -> None:
+def test_cap009_message_names_the_limit_of_newer_tools() -> None:
     """The version on the host is unknown."""
-    (finding,) = verdict(known(made(900 * GIB, **SMALL_BLOCKS)), 900 * GIB).findings
+    (finding,) = verdict(known(with_size(900 * GIB, **SMALL_BLOCKS)), 900 * GIB).findings
     assert finding.confidence is Confidence.LIKELY
     assert "resize2fs before 1.47.2 accepts no more group descriptors" in finding.message
     newer, again = finding.remedies
     assert "resize2fs 1.47.2 or newer" in newer.summary
     assert again.destructive
-    (of_inodes,) = verdict(known(made(33 * TIB))).findings
+    (of_inodes,) = verdict(known(with_size(33 * TIB))).findings
     assert (of_inodes.confidence, len(of_inodes.remedies)) == (Confidence.CONFIRMED, 1)
 
 
-def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:
+def test_cap009_remedy_in_a_plan_is_the_mkfs_option() -> None:
     """No data exists yet that could be lost."""
-    fs = filesystem(superblock=known(made(33 * TIB)), stack=known(disk()))
+    fs = filesystem(superblock=known(with_size(33 * TIB)), stack=known(disk()))
     (finding,) = judge(check, fs, host(fs, planned=True)).findings
     assert finding.remedies[0].summary == "Create it with fewer inodes (mkfs.ext4 -i 65536)."
 
@@ -97,17 +97,17 @@ def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:
     ("held", "size_bytes", "is_of_inodes"),
     [
         # mke2fs -b 1024, 900 GiB: resize2fs 1.47.0 grows it to 1023 GiB and refuses 1200 GiB.
-        (made(900 * GIB, **SMALL_BLOCKS), 1023 * GIB + 896 * (1 << 20), False),
+        (with_size(900 * GIB, **SMALL_BLOCKS), 1023 * GIB + 896 * (1 << 20), False),
         # mke2fs -b 4096 -i 1024: resize2fs 1.47.0 refuses 4500 GiB, "inodes (4718559232) must be
         # less than 4294967295".
         (
-            made(3900 * GIB, blocks_per_group=8192, inodes_per_group=32768),
+            with_size(3900 * GIB, blocks_per_group=8192, inodes_per_group=32768),
             4 * TIB - (32 << 20),
             True,
         ),
     ],
 )
-def test_the_ceiling_is_that_of_resize2fs(
+def test_cap009_limit_is_that_of_resize2fs(
     held: Superblock, size_bytes: int, *, is_of_inodes: bool
 ) -> None:
     """Both limits were verified on sparse images."""
@@ -115,7 +115,7 @@ def test_the_ceiling_is_that_of_resize2fs(
     assert (found.size_bytes, found.is_of_inodes) == (size_bytes, is_of_inodes)
 
 
-def test_an_unknown_device_is_undetermined() -> None:
+def test_cap009_unknown_device_size_is_undetermined() -> None:
     """Without the size of the device it is unknown whether the filesystem can grow."""
     fs = filesystem(stack=unknown("stack"))
     assert judge(check, fs, host(fs)).outcome is Outcome.UNDETERMINED

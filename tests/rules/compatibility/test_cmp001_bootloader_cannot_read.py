@@ -19,7 +19,7 @@ SEED = "metadata_csum_seed"
 OLD = BootLoader(Loader.GRUB, "2.04-1ubuntu26")
 
 
-def booted(*features: str, at: str = "/boot", block: int | None = 4096) -> Filesystem:
+def boot_fs(*features: str, at: str = "/boot", block: int | None = 4096) -> Filesystem:
     """Build the filesystem that holds the kernels; without a block size, statfs has none either."""
     held = superblock(features=superblock().features | set(features), block_bytes=block)
     used = known(usage()) if block else unknown("space in use")
@@ -34,21 +34,21 @@ def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict
 @pytest.mark.parametrize(
     ("fs", "loader", "outcome"),
     [
-        (booted(), known(OLD), Outcome.PASS),
-        (booted(), unknown("boot loader"), Outcome.PASS),
-        (booted("orphan_file"), known(OLD), Outcome.PASS),
-        (booted(SEED), known(OLD), Outcome.FAIL),
-        (booted(SEED, at="/"), known(OLD), Outcome.FAIL),
-        (booted(SEED, at="/data"), known(OLD), Outcome.NOT_APPLICABLE),
-        (booted(SEED), known(BootLoader(Loader.GRUB, "2.12-1ubuntu7")), Outcome.PASS),
-        (booted(SEED), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
-        (booted(SEED, "large_dir"), known(BootLoader(Loader.GRUB, "2.06-8")), Outcome.PASS),
-        (booted("bigalloc"), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
-        (booted("bigalloc", block=2048), known(OLD), Outcome.PASS),
-        (booted("bigalloc", block=1024), known(OLD), Outcome.FAIL),
-        (booted("bigalloc", block=None), known(OLD), Outcome.UNDETERMINED),
-        (booted(SEED), known(BootLoader(Loader.SYSTEMD_BOOT)), Outcome.NOT_APPLICABLE),
-        (booted(SEED), unknown("boot loader"), Outcome.UNDETERMINED),
+        (boot_fs(), known(OLD), Outcome.PASS),
+        (boot_fs(), unknown("boot loader"), Outcome.PASS),
+        (boot_fs("orphan_file"), known(OLD), Outcome.PASS),
+        (boot_fs(SEED), known(OLD), Outcome.FAIL),
+        (boot_fs(SEED, at="/"), known(OLD), Outcome.FAIL),
+        (boot_fs(SEED, at="/data"), known(OLD), Outcome.NOT_APPLICABLE),
+        (boot_fs(SEED), known(BootLoader(Loader.GRUB, "2.12-1ubuntu7")), Outcome.PASS),
+        (boot_fs(SEED), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
+        (boot_fs(SEED, "large_dir"), known(BootLoader(Loader.GRUB, "2.06-8")), Outcome.PASS),
+        (boot_fs("bigalloc"), known(BootLoader(Loader.GRUB, "2.06-13+deb12u1")), Outcome.PASS),
+        (boot_fs("bigalloc", block=2048), known(OLD), Outcome.PASS),
+        (boot_fs("bigalloc", block=1024), known(OLD), Outcome.FAIL),
+        (boot_fs("bigalloc", block=None), known(OLD), Outcome.UNDETERMINED),
+        (boot_fs(SEED), known(BootLoader(Loader.SYSTEMD_BOOT)), Outcome.NOT_APPLICABLE),
+        (boot_fs(SEED), unknown("boot loader"), Outcome.UNDETERMINED),
         (filesystem(mounts=(mount("/boot"),), superblock=unknown("superblock")), known(OLD),
          Outcome.UNDETERMINED),
     ],
@@ -59,9 +59,9 @@ def test_cmp001_outcomes(fs: Filesystem, loader: Any, outcome: Outcome) -> None:
     assert verdict(fs, loader, mounts=mounts).outcome is outcome
 
 
-def test_cmp001_leaves_the_root_alone_where_boot_is_its_own() -> None:
+def test_cmp001_does_not_apply_to_a_root_with_a_separate_boot() -> None:
     """GRUB reads only the filesystem on /boot."""
-    fs = booted(SEED, at="/")
+    fs = boot_fs(SEED, at="/")
     both = known((*fs.mounts, mount("/boot", mount_id=31)))
     assert verdict(fs, mounts=both).outcome is Outcome.NOT_APPLICABLE
 
@@ -87,7 +87,7 @@ def test_cmp001_severity(
     features: tuple[str, ...], loader: BootLoader, severity: Severity, confidence: Confidence
 ) -> None:
     """A 2.06 without a package version may be a vendor's build that supports the checksum seed."""
-    (finding,) = verdict(booted(*features), known(loader)).findings
+    (finding,) = verdict(boot_fs(*features), known(loader)).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
@@ -104,9 +104,9 @@ def test_cmp001_severity(
         ),
     ],
 )
-def test_cmp001_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
+def test_cmp001_message_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
     """A known version is named; releases that certainly lack the support are reported as such."""
-    (finding,) = verdict(booted(SEED), known(loader)).findings
+    (finding,) = verdict(boot_fs(SEED), known(loader)).findings
     assert finding.message == (
         f"The host {subject} the filesystem with the kernels, which has {SEED}."
     )
@@ -116,7 +116,7 @@ def test_cmp001_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
 
 def test_cmp001_commands() -> None:
     """The feature is removed between an unmount and a mount, and restored by the rollback."""
-    (finding,) = verdict(booted(SEED)).findings
+    (finding,) = verdict(boot_fs(SEED)).findings
     (remedy,) = finding.remedies
     steps = {phase: [s.command for s in remedy.lines if s.phase is phase] for phase in Phase}
     assert f"test ! -e /sys/fs/ext4/sda && tune2fs -O ^{SEED} /dev/sda" in steps[Phase.IMMEDIATE]
@@ -125,7 +125,7 @@ def test_cmp001_commands() -> None:
 
 
 # The features are removed from a real /boot, in the test's private mount namespace.
-def by_old_grub(host: Host) -> Host:
+def with_old_grub(host: Host) -> Host:
     """Return the host with the GRUB of Debian 11."""
     loader = BootLoader(Loader.GRUB, "2.06-3~deb11u6")
     return host._replace(boot_loader=Known(loader, "grub-install --version"), container=known(None))
@@ -137,7 +137,7 @@ REMEDY_CASES = (
         remedy="Remove metadata_csum_seed",
         mke2fs=("-O", "metadata_csum_seed"),
         at="/boot",
-        alter=by_old_grub,
+        alter=with_old_grub,
     ),
 )
 REMEDIES_NOT_RUN = "Of the root and of a RAID only the advice is printed: it needs a rescue system."

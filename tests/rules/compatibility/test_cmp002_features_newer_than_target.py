@@ -16,7 +16,7 @@ from support.remedies.case import RemedyCase, on_kernel
 OLD, NEW = "5.4.0-150-generic", "6.1.0-18-amd64"
 
 
-def made(*features: str) -> Filesystem:
+def with_features(*features: str) -> Filesystem:
     """Build a filesystem with features beyond the defaults."""
     return filesystem(superblock=known(superblock(features=superblock().features | set(features))))
 
@@ -42,18 +42,18 @@ def test_cmp002_outcomes(
     features: tuple[str, ...], release: str, planned: bool, outcome: Outcome
 ) -> None:
     """A kernel that has mounted a filesystem supports its incompat features."""
-    assert verdict(made(*features), release, planned=planned).outcome is outcome
+    assert verdict(with_features(*features), release, planned=planned).outcome is outcome
 
 
 def test_cmp002_without_evidence() -> None:
     """Without a kernel the result is undetermined; only an image file is not judged."""
-    fs = made("orphan_file")
+    fs = with_features("orphan_file")
     nobody = unknown("kernel release")
     assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.UNDETERMINED
     file = disk(kind="image")
     part = disk(number=DeviceNumber(0, 2), kind="partition", below=known((file,)))
     for stack in (file, part):
-        image = made("orphan_file")._replace(stack=known(stack))
+        image = with_features("orphan_file")._replace(stack=known(stack))
         assert judge(check, image, host(image, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
     planned = host(fs, kernel=nobody, planned=True)
     assert judge(check, fs, planned).outcome is Outcome.UNDETERMINED
@@ -68,7 +68,7 @@ def test_cmp002_without_evidence() -> None:
 )
 def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Severity) -> None:
     """A kernel that refuses the mount is worse than one that mounts it."""
-    (finding,) = verdict(made(*features), release).findings
+    (finding,) = verdict(with_features(*features), release).findings
     assert finding.severity is severity
 
 
@@ -85,7 +85,7 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
         (("inline_data",), "mounts it"),
     ],
 )
-def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:
+def test_cmp002_message_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:
     """An unknown ro_compat feature leaves the filesystem readable."""
     bare = superblock(features=frozenset({"extent", *features}))
     (finding,) = verdict(filesystem(superblock=known(bare)), "3.10.0").findings
@@ -102,7 +102,7 @@ def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: s
         ("3.18.0", True, None),
     ],
 )
-def test_cmp002_old_tools_do_not_know_checksums(
+def test_cmp002_old_e2fsck_lacks_checksums(
     release: str, planned: bool, severity: Severity | None
 ) -> None:
     """Linux 3.5 to 3.17 mounts the filesystem, but the e2fsck of such systems stops the boot."""
@@ -112,9 +112,9 @@ def test_cmp002_old_tools_do_not_know_checksums(
     assert all("metadata_csum" in finding.message for finding in found)
 
 
-def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
+def test_cmp002_remedy_in_a_plan_is_the_mkfs_option() -> None:
     """Nothing exists yet that could be unmounted."""
-    (finding,) = verdict(made("orphan_file")).findings
+    (finding,) = verdict(with_features("orphan_file")).findings
     assert finding.remedies[0].summary == "Create it with -O ^orphan_file."
 
 

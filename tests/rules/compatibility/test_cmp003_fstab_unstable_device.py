@@ -35,7 +35,7 @@ ZVOLS = tuple(
 )
 
 
-def naming(spec: str, *options: str, **changes: Any) -> Host:
+def host_with_fstab_spec(spec: str, *options: str, **changes: Any) -> Host:
     """Build a host whose fstab names the filesystem by `spec`."""
     values: dict[str, Any] = {"fstab": known((fstab_entry(*options, spec=spec),))}
     return host(filesystem(), **(values | changes))
@@ -49,26 +49,26 @@ def verdict(on: Host) -> Verdict:
 @pytest.mark.parametrize(
     ("on", "severity"),
     [
-        (naming("/dev/sda1"), Severity.MEDIUM),
-        (naming("/dev/sda1", virtualization="kvm"), Severity.LOW),
-        (naming("/dev/sda1", devices=known((SDA, SDB))), Severity.HIGH),
-        (naming("/dev/sda", devices=known((SDA, SDB)), virtualization="kvm"), Severity.HIGH),
-        (naming("/dev/sda", "noauto", devices=known((SDA, SDB))), Severity.LOW),
-        (naming("/dev/nvme1n1", devices=known(NVME)), Severity.HIGH),
-        (naming("/dev/nvme1n1p2", devices=known(NVME[:2])), Severity.MEDIUM),
-        (naming("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))), Severity.LOW),
-        (naming("/dev/vdb", virtualization="kvm"), Severity.LOW),
-        (naming("/dev/zd16p1", devices=known(ZVOLS)), Severity.HIGH),
-        (naming("/dev/zd0", devices=known(ZVOLS[:2])), Severity.MEDIUM),
-        (naming("/dev/bcache0", virtualization="kvm"), Severity.LOW),
-        (naming("/dev/rbd1", "noauto"), Severity.LOW),
-        (naming("/dev/dm-3"), Severity.MEDIUM),
-        (naming("/dev/loop7"), Severity.MEDIUM),
-        (naming("/dev/md127"), Severity.MEDIUM),
-        (naming("/dev/md0p1"), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/sda1"), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/sda1", virtualization="kvm"), Severity.LOW),
+        (host_with_fstab_spec("/dev/sda1", devices=known((SDA, SDB))), Severity.HIGH),
+        (host_with_fstab_spec("/dev/sda", devices=known((SDA, SDB)), virtualization="kvm"), Severity.HIGH),
+        (host_with_fstab_spec("/dev/sda", "noauto", devices=known((SDA, SDB))), Severity.LOW),
+        (host_with_fstab_spec("/dev/nvme1n1", devices=known(NVME)), Severity.HIGH),
+        (host_with_fstab_spec("/dev/nvme1n1p2", devices=known(NVME[:2])), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))), Severity.LOW),
+        (host_with_fstab_spec("/dev/vdb", virtualization="kvm"), Severity.LOW),
+        (host_with_fstab_spec("/dev/zd16p1", devices=known(ZVOLS)), Severity.HIGH),
+        (host_with_fstab_spec("/dev/zd0", devices=known(ZVOLS[:2])), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/bcache0", virtualization="kvm"), Severity.LOW),
+        (host_with_fstab_spec("/dev/rbd1", "noauto"), Severity.LOW),
+        (host_with_fstab_spec("/dev/dm-3"), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/loop7"), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/md127"), Severity.MEDIUM),
+        (host_with_fstab_spec("/dev/md0p1"), Severity.MEDIUM),
     ],
 )
-def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity) -> None:
+def test_cmp003_severity_by_likelihood_of_a_renamed_device(on: Host, severity: Severity) -> None:
     """Two disks of the same kind can swap names; a virtual machine's only disk hardly can."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.fact) == (severity, "/data")
@@ -76,9 +76,9 @@ def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity
     assert finding.confidence is (Confidence.CONFIRMED if is_sure else Confidence.LIKELY)
 
 
-def test_cmp003_says_who_names_the_disks_of_xen() -> None:
+def test_cmp003_message_for_xen_disks() -> None:
     """The disks are not probed in any order: the machine's configuration sets their numbers."""
-    (finding,) = verdict(naming("/dev/xvda1", virtualization="xen")).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/xvda1", virtualization="xen")).findings
     assert "the hypervisor gives the disk" in finding.message
     assert "The next boot" not in finding.message
 
@@ -87,9 +87,9 @@ def test_cmp003_says_who_names_the_disks_of_xen() -> None:
     ("devices", "named"),
     [(NVME, "nvme1n1, one of 2 disks nvme*, which"), (NVME[:2], "names /dev/nvme1n1, which")],
 )
-def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
+def test_cmp003_message_has_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
     """A single disk is not described as one of several."""
-    (finding,) = verdict(naming("/dev/nvme1n1", devices=known(devices))).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/nvme1n1", devices=known(devices))).findings
     assert named in finding.message
 
 
@@ -97,7 +97,7 @@ def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], name
     ("on", "outcome"),
     [
         *(
-            (naming(spec), Outcome.PASS)
+            (host_with_fstab_spec(spec), Outcome.PASS)
             for spec in (
                 f"UUID={UUID}",
                 "LABEL=cloudimg-rootfs",
@@ -112,18 +112,18 @@ def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], name
                 "/dev/bcache/by-uuid/x",
             )
         ),
-        (naming("/dev/md0", md_arrays=known(("/dev/md0",))), Outcome.PASS),
-        (naming("/dev/md0", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
-        (naming("/dev/md0p2", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
-        (naming("/dev/md127", md_arrays=known(("/dev/md/127x",))), Outcome.FAIL),
-        (naming("/dev/md0", md_arrays=unknown("mdadm.conf")), Outcome.UNDETERMINED),
-        (naming("x", fstab=unknown("fstab")), Outcome.UNDETERMINED),
-        (naming("x", fstab=known(())), Outcome.NOT_APPLICABLE),
+        (host_with_fstab_spec("/dev/md0", md_arrays=known(("/dev/md0",))), Outcome.PASS),
+        (host_with_fstab_spec("/dev/md0", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
+        (host_with_fstab_spec("/dev/md0p2", md_arrays=known(("/dev/md/0",))), Outcome.PASS),
+        (host_with_fstab_spec("/dev/md127", md_arrays=known(("/dev/md/127x",))), Outcome.FAIL),
+        (host_with_fstab_spec("/dev/md0", md_arrays=unknown("mdadm.conf")), Outcome.UNDETERMINED),
+        (host_with_fstab_spec("x", fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (host_with_fstab_spec("x", fstab=known(())), Outcome.NOT_APPLICABLE),
         (
-            naming("x", fstab=known((fstab_entry(spec="/dev/sdb1", fstype="auto"),))),
+            host_with_fstab_spec("x", fstab=known((fstab_entry(spec="/dev/sdb1", fstype="auto"),))),
             Outcome.NOT_APPLICABLE,
         ),
-        (naming("/dev/sda1", container="docker"), Outcome.NOT_APPLICABLE),
+        (host_with_fstab_spec("/dev/sda1", container="docker"), Outcome.NOT_APPLICABLE),
     ],
 )
 def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
@@ -131,17 +131,17 @@ def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
-def test_cmp003_names_the_first_arrays_of_many() -> None:
+def test_cmp003_names_only_the_first_of_many_arrays() -> None:
     """A thousand arrays in each of a thousand findings would make a report unreadable."""
     arrays = tuple(f"/dev/md{number}" for number in range(1, 20))
-    (finding,) = verdict(naming("/dev/md0", md_arrays=known(arrays))).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/md0", md_arrays=known(arrays))).findings
     (cited,) = (each for each in finding.citations if each.label == "ARRAY lines")
     assert cited.value == f"{', '.join(arrays[:8])} and 11 more"
 
 
-def test_cmp003_edits_the_first_field_of_the_line() -> None:
+def test_cmp003_remedy_edits_the_first_field_of_the_entry() -> None:
     """The edit requires that the UUID refers to the device of the line."""
-    (finding,) = verdict(naming("/dev/sda1")).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/sda1")).findings
     (remedy,) = finding.remedies
     assert step_lines(remedy.lines) == [
         f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}",
@@ -157,55 +157,55 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
 @pytest.mark.parametrize(
     "on",
     [
-        naming("/dev/sda1", devices=known((SDA, lsblk_row("sdb", DeviceNumber(8, 16))))),
-        naming("/dev/sda1", devices=unknown("lsblk")),
-        naming(
+        host_with_fstab_spec("/dev/sda1", devices=known((SDA, lsblk_row("sdb", DeviceNumber(8, 16))))),
+        host_with_fstab_spec("/dev/sda1", devices=unknown("lsblk")),
+        host_with_fstab_spec(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
         ),
-        naming("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
-        naming("/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", mount_point="/a\0"),))),
+        host_with_fstab_spec("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
+        host_with_fstab_spec("/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", mount_point="/a\0"),))),
     ],
 )
-def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None:
+def test_cmp003_prints_no_command_for_an_ambiguous_uuid(on: Host) -> None:
     """A UUID that two devices have, or may have, is not written into fstab."""
     (finding,) = verdict(on).findings
     assert finding.remedies[0].steps == ()
 
 
 @pytest.mark.parametrize("unread", [OUT_OF_SCOPE, unknown("filesystems that are not mounted")])
-def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> None:
+def test_cmp003_command_checks_for_copies_that_the_audit_could_not_see(unread: Unknown) -> None:
     """Without udev, lsblk shows nothing about devices whose superblocks were not read."""
     untold = known((lsblk_row(uuid=None)._replace(fstype=None),))
-    (finding,) = verdict(naming("/dev/sda1", devices=untold, unmounted=unread)).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/sda1", devices=untold, unmounted=unread)).findings
     check, edit, *_ = finding.remedies[0].steps
     assert check == only_carrier(UUID)
     assert step_lines([edit]) == [f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}"]
-    (finding,) = verdict(naming("/dev/sda1", unmounted=unread)).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/sda1", unmounted=unread)).findings
     assert check not in finding.remedies[0].steps
 
 
-def test_an_edit_of_a_generated_line_names_what_writes_it_again() -> None:
+def test_edit_of_a_generated_fstab_line_names_its_generator() -> None:
     """The engine adds this to the remedies of all rules."""
     entry = fstab_entry(spec="/dev/sda1")
     entry = entry._replace(line=entry.line._replace(generator="NixOS"))
-    (finding,) = verdict(naming("/dev/sda1", fstab=known((entry,)))).findings
+    (finding,) = verdict(host_with_fstab_spec("/dev/sda1", fstab=known((entry,)))).findings
     assert finding.remedies[0].summary == (
         f"Use the UUID of the filesystem ({UUID}). Change it in the configuration of NixOS too, "
         "which writes this line of fstab again."
     )
 
 
-def test_cmp003_keeps_the_gap_beside_the_finding() -> None:
+def test_cmp003_finding_without_lsblk_reports_the_gap() -> None:
     """Without lsblk the name is just as unstable, but the severity is a guess."""
-    reported = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
+    reported = verdict(host_with_fstab_spec("/dev/sda1", devices=unknown("lsblk")))
     assert reported.outcome is Outcome.FAIL
     assert [gap.what for gap in reported.unknowns] == ["lsblk"]
 
 
-def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> None:
+def test_cmp003_uuid_of_an_unmounted_device_is_from_lsblk() -> None:
     """No superblock was read there, but lsblk has the UUID."""
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
-    (finding,) = verdict(naming("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
+    (finding,) = verdict(host_with_fstab_spec("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
     assert step_lines(finding.remedies[0].steps)[0] == (
         "persistent: fstab 7: /dev/sdb -> UUID=11111111-2222-3333-4444-555555555555"
     )
@@ -218,14 +218,14 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
         ("11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-555555555555"),
     ],
 )
-def test_cmp003_reads_uuids_of_idle_filesystems_without_udev(copied: str, edit: str | None) -> None:
+def test_cmp003_reads_uuids_of_unmounted_filesystems_without_udev(copied: str, edit: str | None) -> None:
     """No row of lsblk has a UUID then, neither for the entry's device nor for a copy."""
     bare = known((lsblk_row(uuid=None), lsblk_row("sdb", DeviceNumber(8, 16), uuid=None)))
     unmounted = filesystem(
         number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=()
     )
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
-    on = naming("", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,)))
+    on = host_with_fstab_spec("", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,)))
     (finding,) = verdict(on).findings
     edits = [
         each for each in step_lines(finding.remedies[0].steps) if each.startswith("persistent")

@@ -21,7 +21,7 @@ NUMBER = DeviceNumber(8, 17)
 ROOT = filesystem(mounts=(mount("/"),))
 
 
-def volume(where: str, below: DeviceNumber = DeviceNumber(8, 16)) -> Filesystem:
+def partition_filesystem(where: str, below: DeviceNumber = DeviceNumber(8, 16)) -> Filesystem:
     """Build the filesystem of a partition on a disk."""
     part = disk(
         "sdb1", NUMBER, kind="partition", below=known((disk("sdb", below),)), start_sectors=2048
@@ -34,9 +34,9 @@ def entry(*options: str, where: str = "/data", **more: Any) -> FstabEntry:
     return fstab_entry(*options, mount_point=where, number=known(NUMBER), **more)
 
 
-def machine(line: FstabEntry, fs: Filesystem | None = None, **changes: Any) -> Host:
+def virtual_machine(line: FstabEntry, fs: Filesystem | None = None, **changes: Any) -> Host:
     """Build a virtual machine with a root, and a volume where its entry mounts it."""
-    there = fs or volume(line.line.mount_point)
+    there = fs or partition_filesystem(line.line.mount_point)
     values: dict[str, Any] = {"virtualization": "kvm", "fstab": known((line,))}
     return host(ROOT, there, **(values | changes))
 
@@ -49,34 +49,34 @@ def verdict(on: Host) -> Verdict:
 @pytest.mark.parametrize(
     ("on", "outcome"),
     [
-        (machine(entry()), Outcome.FAIL),
-        (machine(entry(where="/srv/db")), Outcome.FAIL),
-        (machine(entry(where="/var/lib/postgresql")), Outcome.FAIL),
-        (machine(entry("defaults", "nofail")), Outcome.PASS),
-        (machine(entry("noauto")), Outcome.PASS),
-        (machine(entry("_netdev")), Outcome.PASS),
+        (virtual_machine(entry()), Outcome.FAIL),
+        (virtual_machine(entry(where="/srv/db")), Outcome.FAIL),
+        (virtual_machine(entry(where="/var/lib/postgresql")), Outcome.FAIL),
+        (virtual_machine(entry("defaults", "nofail")), Outcome.PASS),
+        (virtual_machine(entry("noauto")), Outcome.PASS),
+        (virtual_machine(entry("_netdev")), Outcome.PASS),
         (
-            machine(entry(), filesystem(mounts=(mount("/data", number=DeviceNumber(8, 99)),))),
+            virtual_machine(entry(), filesystem(mounts=(mount("/data", number=DeviceNumber(8, 99)),))),
             Outcome.NOT_APPLICABLE,
         ),
-        (machine(entry("x-systemd.automount")), Outcome.PASS),
+        (virtual_machine(entry("x-systemd.automount")), Outcome.PASS),
         *(
-            (machine(entry(where=where)), Outcome.NOT_APPLICABLE)
+            (virtual_machine(entry(where=where)), Outcome.NOT_APPLICABLE)
             for where in ("/", "/boot", "/boot/", "/boot/grub", "/usr", "/usr/local", "/var")
         ),
-        (machine(entry(), volume("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
+        (virtual_machine(entry(), partition_filesystem("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
         # The disks below it or below the root are unknown: they cannot be assumed to be the same.
-        (machine(entry(), volume("/data")._replace(stack=unknown("stack"))), Outcome.FAIL),
+        (virtual_machine(entry(), partition_filesystem("/data")._replace(stack=unknown("stack"))), Outcome.FAIL),
         (
-            host(volume("/data"), virtualization="kvm", fstab=known((entry(),))),
+            host(partition_filesystem("/data"), virtualization="kvm", fstab=known((entry(),))),
             Outcome.FAIL,
         ),
-        (machine(entry(), volume("/elsewhere")), Outcome.NOT_APPLICABLE),
-        (machine(entry(fstype="auto")), Outcome.NOT_APPLICABLE),
-        (machine(entry(), virtualization=None), Outcome.NOT_APPLICABLE),
-        (machine(entry(), container="docker"), Outcome.NOT_APPLICABLE),
-        (machine(entry(), fstab=unknown("fstab")), Outcome.UNDETERMINED),
-        (machine(entry(), mounts=unknown("mounts")), Outcome.UNDETERMINED),
+        (virtual_machine(entry(), partition_filesystem("/elsewhere")), Outcome.NOT_APPLICABLE),
+        (virtual_machine(entry(fstype="auto")), Outcome.NOT_APPLICABLE),
+        (virtual_machine(entry(), virtualization=None), Outcome.NOT_APPLICABLE),
+        (virtual_machine(entry(), container="docker"), Outcome.NOT_APPLICABLE),
+        (virtual_machine(entry(), fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (virtual_machine(entry(), mounts=unknown("mounts")), Outcome.UNDETERMINED),
     ],
 )
 def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
@@ -93,11 +93,11 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
         (Implied(None, "there is no systemd-detect-virt"), NO_SYSTEMD),
     ],
 )
-def test_cmp004_calls_no_machine_physical_that_nobody_asked(
+def test_cmp004_does_not_assume_a_physical_machine(
     printed: Known[None], note: str
 ) -> None:
     """Alpine has no systemd-detect-virt, not even on virtual machines."""
-    on = machine(entry(), virtualization=None)._replace(virtualization=printed)
+    on = virtual_machine(entry(), virtualization=None)._replace(virtualization=printed)
     assert verdict(on).note == note
 
 
@@ -108,9 +108,9 @@ def test_cmp004_calls_no_machine_physical_that_nobody_asked(
         (("noatime", "x-systemd.device-timeout=5"), "noatime,x-systemd.device-timeout=5,nofail"),
     ],
 )
-def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str) -> None:
+def test_cmp004_remedy_adds_options_to_the_entry(options: tuple[str, ...], after: str) -> None:
     """A timeout in the line is kept."""
-    (finding,) = verdict(machine(entry(*options))).findings
+    (finding,) = verdict(virtual_machine(entry(*options))).findings
     assert finding.fact == "/data"
     (remedy,) = finding.remedies
     edit, check = step_lines(remedy.steps)
@@ -121,15 +121,15 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
     assert "RequiresMountsFor=/data" in remedy.trade_off
 
 
-def test_cmp004_spells_the_mount_point_as_a_unit_file_does() -> None:
+def test_cmp004_escapes_the_mount_point_for_a_unit_file() -> None:
     """In a unit file a blank ends a path, and % starts a specifier."""
-    (finding,) = verdict(machine(entry(where="/my 50% data"))).findings
+    (finding,) = verdict(virtual_machine(entry(where="/my 50% data"))).findings
     assert 'RequiresMountsFor="/my 50%% data" to its unit' in (finding.remedies[0].trade_off or "")
 
 
-def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
+def test_cmp004_prints_no_command_for_an_unquotable_name() -> None:
     """The finding remains."""
-    (finding,) = verdict(machine(entry(where="/a\0"))).findings
+    (finding,) = verdict(virtual_machine(entry(where="/a\0"))).findings
     assert finding.remedies[0].steps == ()
 
 

@@ -75,7 +75,7 @@ def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None
         (unknown("raid0.default_layout"), Severity.HIGH, Confidence.LIKELY),
     ],
 )
-def test_cmp005_a_parameter_helps_this_host_only(
+def test_cmp005_module_parameter_lowers_the_severity_on_this_host_only(
     parameter: Evidence[int], severity: Severity, confidence: Confidence
 ) -> None:
     """raid0.default_layout lets this host assemble the array, but no other host."""
@@ -84,7 +84,7 @@ def test_cmp005_a_parameter_helps_this_host_only(
     assert finding.remedies[0].steps == ()
 
 
-def test_cmp005_cites_the_members_in_gib() -> None:
+def test_cmp005_cites_member_sizes_in_gib() -> None:
     """One GiB has 2,097,152 sectors."""
     verdicts = verdict(known(array(LARGE, LARGER, LARGER, layout=2)))
     members, layout = verdicts.evidence

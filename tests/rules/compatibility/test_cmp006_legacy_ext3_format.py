@@ -33,7 +33,7 @@ def verdict_of(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def old(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Filesystem:
+def ext3_format(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Filesystem:
     """Build a filesystem of this type in the ext3 format."""
     values = {
         "fstype": known(kind),
@@ -55,28 +55,34 @@ def commands(finding: Finding, phase: Phase) -> list[str]:
     return [step.command for step in finding.remedies[1].lines if step.phase is phase]
 
 
-SMALL = known(disk(size_sectors=known(GIB // 512)))
+SMALL_DISK = known(disk(size_sectors=known(GIB // 512)))
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
         pytest.param(filesystem(), Outcome.PASS, id="ext4"),
-        pytest.param(filesystem(stack=SMALL), Outcome.PASS, id="ext4, small"),
-        pytest.param(old("ext3"), Outcome.FAIL, id="ext3"),
-        pytest.param(old("ext2"), Outcome.FAIL, id="ext2"),
-        pytest.param(old(superblock=unknown("superblock")), Outcome.FAIL, id="ext3 without root"),
-        pytest.param(old("ext4"), Outcome.FAIL, id="ext4 without extents"),
+        pytest.param(filesystem(stack=SMALL_DISK), Outcome.PASS, id="ext4, small"),
+        pytest.param(ext3_format("ext3"), Outcome.FAIL, id="ext3"),
+        pytest.param(ext3_format("ext2"), Outcome.FAIL, id="ext2"),
         pytest.param(
-            old(alive=False, mounts=(), fstype=unknown("type")), Outcome.FAIL, id="not mounted"
+            ext3_format(superblock=unknown("superblock")), Outcome.FAIL, id="ext3 without root"
         ),
-        pytest.param(old("ext2", mount_point="/boot"), Outcome.NOT_APPLICABLE, id="Debian's /boot"),
-        pytest.param(old("ext3", stack=SMALL), Outcome.NOT_APPLICABLE, id="small"),
+        pytest.param(ext3_format("ext4"), Outcome.FAIL, id="ext4 without extents"),
+        pytest.param(
+            ext3_format(alive=False, mounts=(), fstype=unknown("type")),
+            Outcome.FAIL,
+            id="not mounted",
+        ),
+        pytest.param(
+            ext3_format("ext2", mount_point="/boot"), Outcome.NOT_APPLICABLE, id="Debian's /boot"
+        ),
+        pytest.param(ext3_format("ext3", stack=SMALL_DISK), Outcome.NOT_APPLICABLE, id="small"),
         pytest.param(
             filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED, id="needs root"
         ),
-        pytest.param(old(fstype=unknown("type")), Outcome.UNDETERMINED, id="type unread"),
-        pytest.param(old(stack=unknown("stack")), Outcome.UNDETERMINED, id="size unread"),
+        pytest.param(ext3_format(fstype=unknown("type")), Outcome.UNDETERMINED, id="type unread"),
+        pytest.param(ext3_format(stack=unknown("stack")), Outcome.UNDETERMINED, id="size unread"),
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -84,18 +90,18 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
-def test_the_mount_type_is_seen_without_root() -> None:
+def test_mount_type_is_visible_without_root() -> None:
     """A mount as ext3 also means that there is no delayed allocation."""
-    finding = finding_of(old(superblock=unknown("superblock")))
+    finding = finding_of(ext3_format(superblock=unknown("superblock")))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
     assert "mounted as ext3" in finding.message
     assert "100 GiB" in finding.message
     assert [c.value for c in finding.citations] == ["ext3", "ext3"]
 
 
-def test_fstab_is_changed_before_the_features() -> None:
+def test_remedy_changes_fstab_before_the_features() -> None:
     """ext4 mounts it with and without the features, and extents cannot be removed again."""
-    finding = finding_of(old())
+    finding = finding_of(ext3_format())
     assert step_lines(finding.remedies[1].steps)[0] == "persistent: fstab 7: ext3 -> ext4"
     assert commands(finding, Phase.IMMEDIATE) == [
         "umount /data",
@@ -109,29 +115,29 @@ def test_fstab_is_changed_before_the_features() -> None:
     assert finding.remedies[1].disruption is Disruption.UNMOUNT
 
 
-def test_checksums_of_metadata_leave_uninit_bg_out() -> None:
+def test_remedy_does_not_combine_metadata_csum_and_uninit_bg() -> None:
     """metadata_csum and uninit_bg exclude each other."""
     features = EXT3 | {"metadata_csum"}
-    finding = finding_of(old("ext4", superblock=known(superblock(features=features))))
+    finding = finding_of(ext3_format("ext4", superblock=known(superblock(features=features))))
     assert "tune2fs -O extent /dev/sda" in commands(finding, Phase.IMMEDIATE)[1]
 
 
-def test_a_mount_by_hand_is_mounted_again_as_ext4() -> None:
+def test_remedy_remounts_a_manual_mount_as_ext4() -> None:
     """Without an fstab entry the mount command names the type."""
-    finding = finding_of(old(fstab=known(())))
+    finding = finding_of(ext3_format(fstab=known(())))
     assert commands(finding, Phase.IMMEDIATE)[2] == ("mount -t ext4 -o rw,relatime /dev/sda /data")
 
 
-def test_the_root_is_left_to_a_rescue_system() -> None:
+def test_root_remedy_requires_a_rescue_system() -> None:
     """The root cannot be unmounted."""
-    (_, in_place) = finding_of(old(mount_point="/")).remedies
+    (_, in_place) = finding_of(ext3_format(mount_point="/")).remedies
     assert (in_place.steps, "rescue system" in in_place.summary) == ((), True)
 
 
 # Ext3 becomes ext4 in place, without a rollback.
-def write(stage: LoopMount) -> None:
+def write_file(loop_mount: LoopMount) -> None:
     """Write a file whose blocks remain mapped individually."""
-    (stage.mount_point / "old").write_bytes(b"x" * (20 << 20))
+    (loop_mount.mount_point / "old").write_bytes(b"x" * (20 << 20))
 
 
 SUMMARY = "In place, after a backup"
@@ -144,7 +150,7 @@ REMEDY_CASES = (
         mount_type="ext3",
         mount="noatime",
         fstab="noatime",
-        prepare=write,
+        prepare=write_file,
         restores=False,
     ),
     RemedyCase(

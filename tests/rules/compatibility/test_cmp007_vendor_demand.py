@@ -27,7 +27,7 @@ from support.remedies.steps_as_text import step_lines
 
 OLD, NEW = "5.4.286", "6.18.5"
 BIGALLOC = superblock().features | {"bigalloc"}
-GENTLE = (mount(flags=("rw", "noatime")),)
+NOATIME_MOUNT = (mount(flags=("rw", "noatime")),)
 
 
 def verdict_of(
@@ -38,17 +38,17 @@ def verdict_of(
     return judge(check, fs, host(fs, kernel=known(kernel(release)), profiles=profiles))
 
 
-def mounted(*tokens: str, hidden: tuple[str, ...] = (), **changes: Any) -> Filesystem:
+def mounted_with(*tokens: str, hidden: tuple[str, ...] = (), **changes: Any) -> Filesystem:
     """Build a filesystem with these options, mounted with noatime."""
     values: dict[str, Any] = {
         "options": known(options(*tokens, hidden=hidden, release=OLD)),
-        "mounts": GENTLE,
+        "mounts": NOATIME_MOUNT,
         "fstab": known((fstab_entry("noatime", *tokens),)),
     }
     return filesystem(**{**values, **changes})
 
 
-def made(**changes: Any) -> Filesystem:
+def with_superblock(**changes: Any) -> Filesystem:
     """Build a filesystem with changes to its superblock."""
     return filesystem(superblock=known(superblock(**changes)))
 
@@ -56,36 +56,44 @@ def made(**changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("fs", "names", "outcome", "facts"),
     [
-        pytest.param(mounted(), (), "not_applicable", [], id="no profile"),
-        pytest.param(mounted(), ("kafka",), "not_applicable", [], id="nothing is demanded"),
-        pytest.param(mounted("nodelalloc"), ("tidb",), "pass", [], id="all there"),
-        pytest.param(mounted(), ("tidb",), "fail", ["missing nodelalloc"], id="no option"),
+        pytest.param(mounted_with(), (), "not_applicable", [], id="no profile"),
+        pytest.param(mounted_with(), ("kafka",), "not_applicable", [], id="nothing is demanded"),
+        pytest.param(mounted_with("nodelalloc"), ("tidb",), "pass", [], id="all there"),
+        pytest.param(mounted_with(), ("tidb",), "fail", ["missing nodelalloc"], id="no option"),
         pytest.param(
             filesystem(), ("tidb",), "fail", ["missing noatime,nodelalloc"], id="neither of two"
         ),
         pytest.param(
-            mounted(hidden=("nodelalloc",)), ("tidb",), "fail", ["hidden nodelalloc"], id="hidden"
+            mounted_with(hidden=("nodelalloc",)),
+            ("tidb",),
+            "fail",
+            ["hidden nodelalloc"],
+            id="hidden",
         ),
         pytest.param(
-            mounted(hidden=("nodelalloc",)), ("daos",), "pass", [], id="hidden from nobody"
+            mounted_with(hidden=("nodelalloc",)), ("daos",), "pass", [], id="hidden from nobody"
         ),
         pytest.param(filesystem(), ("neo4j",), "fail", ["missing noatime"], id="relatime"),
         pytest.param(
-            filesystem(mounts=(*GENTLE, mount("/srv", mount_id=31))),
+            filesystem(mounts=(*NOATIME_MOUNT, mount("/srv", mount_id=31))),
             ("neo4j",),
             "fail",
             ["missing noatime"],
             id="one mount of two",
         ),
         pytest.param(filesystem(mounts=()), ("neo4j",), "undetermined", [], id="mounted elsewhere"),
-        pytest.param(mounted(), ("postgres", "etcd"), "pass", [], id="barriers are on"),
+        pytest.param(mounted_with(), ("postgres", "etcd"), "pass", [], id="barriers are on"),
         pytest.param(
-            mounted("nobarrier"), ("postgres", "etcd"), "fail", ["missing barrier"], id="said once"
+            mounted_with("nobarrier"),
+            ("postgres", "etcd"),
+            "fail",
+            ["missing barrier"],
+            id="said once",
         ),
         pytest.param(
             filesystem(options=gap("options")), ("daos",), "undetermined", [], id="options unread"
         ),
-        pytest.param(mounted("errors=remount-ro"), ("lustre",), "pass", [], id="remount-ro"),
+        pytest.param(mounted_with("errors=remount-ro"), ("lustre",), "pass", [], id="remount-ro"),
         pytest.param(
             filesystem(
                 options=known(options(complete=False)),
@@ -97,7 +105,7 @@ def made(**changes: Any) -> Filesystem:
             id="of the superblock",
         ),
         pytest.param(
-            mounted("errors=continue"),
+            mounted_with("errors=continue"),
             ("lustre",),
             "fail",
             ["missing errors=remount-ro"],
@@ -114,38 +122,54 @@ def made(**changes: Any) -> Filesystem:
             filesystem(alive=False, mounts=()), ("tidb",), "not_applicable", [], id="not mounted"
         ),
         pytest.param(
-            made(), ("mysql-aws-twp",), "fail", ["mysql-aws-twp bigalloc"], id="no feature"
+            with_superblock(),
+            ("mysql-aws-twp",),
+            "fail",
+            ["mysql-aws-twp bigalloc"],
+            id="no feature",
         ),
         pytest.param(
-            made(features=BIGALLOC, cluster_blocks=4), ("mysql-aws-twp",), "pass", [], id="16 KiB"
+            with_superblock(features=BIGALLOC, cluster_blocks=4),
+            ("mysql-aws-twp",),
+            "pass",
+            [],
+            id="16 KiB",
         ),
         pytest.param(
-            made(features=BIGALLOC, cluster_blocks=16),
+            with_superblock(features=BIGALLOC, cluster_blocks=16),
             ("mysql-aws-twp",),
             "fail",
             ["mysql-aws-twp clusters"],
             id="64 KiB",
         ),
         pytest.param(
-            made(features=BIGALLOC, cluster_blocks=None),
+            with_superblock(features=BIGALLOC, cluster_blocks=None),
             ("mysql-aws-twp",),
             "undetermined",
             [],
             id="clusters unseen",
         ),
         pytest.param(
-            made(reserved_blocks=1310720), ("k8s-csi",), "fail", ["k8s-csi reserve"], id="5 %"
+            with_superblock(reserved_blocks=1310720),
+            ("k8s-csi",),
+            "fail",
+            ["k8s-csi reserve"],
+            id="5 %",
         ),
-        pytest.param(made(reserved_blocks=262144), ("k8s-csi",), "pass", [], id="1 %"),
+        pytest.param(with_superblock(reserved_blocks=262144), ("k8s-csi",), "pass", [], id="1 %"),
         pytest.param(
-            made(reserved_blocks=262145),
+            with_superblock(reserved_blocks=262145),
             ("k8s-csi",),
             "fail",
             ["k8s-csi reserve"],
             id="a block more",
         ),
-        pytest.param(made(reserved_blocks=None), ("k8s-csi",), "undetermined", [], id="unseen"),
-        pytest.param(made(reserved_blocks=9, size_blocks=0), ("k8s-csi",), "pass", [], id="odd"),
+        pytest.param(
+            with_superblock(reserved_blocks=None), ("k8s-csi",), "undetermined", [], id="unseen"
+        ),
+        pytest.param(
+            with_superblock(reserved_blocks=9, size_blocks=0), ("k8s-csi",), "pass", [], id="odd"
+        ),
         pytest.param(filesystem(), ("mongodb",), "fail", ["mongodb filesystem"], id="another"),
         pytest.param(
             filesystem(
@@ -164,19 +188,19 @@ def test_outcomes(fs: Filesystem, names: tuple[str, ...], outcome: str, facts: l
     assert (verdict.outcome.value, [f.fact for f in verdict.findings]) == (outcome, facts)
 
 
-def test_a_gap_stands_beside_what_was_found() -> None:
+def test_verdict_has_the_gap_and_the_findings() -> None:
     """An audit with two profiles is incomplete if one of them could not be judged."""
     fs = filesystem(options=gap("options"), superblock=known(superblock(reserved_blocks=1310720)))
     assert [each.what for each in verdict_of(fs, "daos", "k8s-csi").unknowns] == ["options"]
 
 
-def test_a_profile_is_for_its_mount_points() -> None:
+def test_profile_applies_only_to_its_mount_points() -> None:
     """A product on another mount point demands nothing here."""
     assert verdict_of(filesystem(), "tidb", place="/var/*").outcome is Outcome.NOT_APPLICABLE
     assert verdict_of(filesystem(), "tidb", place="/da*").outcome is Outcome.FAIL
 
 
-def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
+def test_remedy_sets_access_times_only_on_mount_points_of_the_profile() -> None:
     """The root shares the superblock: it gets the ext4 options, but no flags of another mount."""
     there = (mount("/"), mount("/data1", mount_id=31))
     lines = (
@@ -196,7 +220,7 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
     )
 
 
-def test_flags_of_other_mounts_are_not_judged() -> None:
+def test_flags_of_mounts_outside_the_profile_are_ignored() -> None:
     """/data1 meets the profile, so the root may keep its access times."""
     there = (mount("/"), mount("/data1", mount_id=31, flags=("rw", "noatime")))
     fs = filesystem(mounts=there, options=known(options("nodelalloc")))
@@ -204,7 +228,7 @@ def test_flags_of_other_mounts_are_not_judged() -> None:
     assert verdict_of(fs, "tidb", place="/").outcome is Outcome.FAIL
 
 
-def test_a_demand_on_what_only_others_have_mounted_is_found() -> None:
+def test_demand_on_a_filesystem_in_another_namespace_is_found() -> None:
     """The options in force are known without a mount in this namespace."""
     fs = filesystem(mounts=(), options=known(options()))
     assert [f.fact for f in verdict_of(fs, "daos").findings] == ["missing nodelalloc"]
@@ -230,13 +254,13 @@ def commands(remedy: Remedy, phase: Phase) -> list[str]:
 @pytest.mark.parametrize(
     ("fs", "names", "severity"),
     [
-        (mounted(), ("tidb",), Severity.MEDIUM),
-        (mounted(hidden=("nodelalloc",)), ("tidb",), Severity.LOW),
-        (made(), ("mysql-aws-twp",), Severity.MEDIUM),
+        (mounted_with(), ("tidb",), Severity.MEDIUM),
+        (mounted_with(hidden=("nodelalloc",)), ("tidb",), Severity.LOW),
+        (with_superblock(), ("mysql-aws-twp",), Severity.MEDIUM),
         (filesystem(), ("mongodb",), Severity.INFO),
     ],
 )
-def test_what_is_only_hidden_or_advised_weighs_less(
+def test_severity_of_hidden_and_advised_options(
     fs: Filesystem, names: tuple[str, ...], severity: Severity
 ) -> None:
     """A missing demand is medium, one hidden from the vendor's check low, and advice a note."""
@@ -247,25 +271,23 @@ def test_what_is_only_hidden_or_advised_weighs_less(
     ("fs", "name", "words"),
     [
         (
-            made(reserved_blocks=1310720),
+            with_superblock(reserved_blocks=1310720),
             "k8s-csi",
             "5.0 % is reserved for root; the limit is 1 %",
         ),
         (
-            made(features=BIGALLOC, cluster_blocks=16),
+            with_superblock(features=BIGALLOC, cluster_blocks=16),
             "mysql-aws-twp",
             "its clusters have 64 KiB instead of 16 KiB.",
         ),
         (
-            made(features=BIGALLOC, cluster_blocks=512),
+            with_superblock(features=BIGALLOC, cluster_blocks=512),
             "mysql-aws-twp",
             "its clusters have 2048 KiB instead of 16 KiB.",
         ),
     ],
 )
-def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
-    fs: Filesystem, name: str, words: str
-) -> None:
+def test_message_has_actual_and_demanded_value(fs: Filesystem, name: str, words: str) -> None:
     """The message states both as a share of all blocks, or as a size."""
     assert words in only(verdict_of(fs, name)).message
 
@@ -273,27 +295,27 @@ def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
 @pytest.mark.parametrize(
     ("fs", "said"),
     [
-        (mounted(), "nodelalloc is required but not in force."),
+        (mounted_with(), "nodelalloc is required but not in force."),
         (filesystem(), "nodelalloc, noatime are required but not in force."),
-        (mounted(hidden=("nodelalloc",)), "nodelalloc is required and in force, but hidden"),
+        (mounted_with(hidden=("nodelalloc",)), "nodelalloc is required and in force, but hidden"),
     ],
 )
-def test_the_message_names_the_product_and_what_it_requires(fs: Filesystem, said: str) -> None:
+def test_message_names_product_and_requirement(fs: Filesystem, said: str) -> None:
     """The verb agrees with the number of options."""
     product = all_profiles()["tidb"].product
     assert only(verdict_of(fs, "tidb")).message.startswith(f"{product}: {said}")
 
 
-def test_clusters_as_they_should_be_are_cited() -> None:
+def test_pass_cites_the_cluster_size() -> None:
     """Their size is the number of blocks times the block size."""
-    fs = made(features=BIGALLOC, cluster_blocks=4)
+    fs = with_superblock(features=BIGALLOC, cluster_blocks=4)
     assert [c.value for c in verdict_of(fs, "mysql-aws-twp").evidence] == ["bigalloc", "16 KiB"]
 
 
 @pytest.mark.parametrize("flags", [(), ("rootflags=nodelalloc",)])
-def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) -> None:
+def test_remedy_names_rootflags_for_the_root(flags: tuple[str, ...]) -> None:
     """For the root, rootflags= is applied before fstab."""
-    fs = mounted(
+    fs = mounted_with(
         hidden=("nodelalloc",),
         mounts=(mount("/", flags=("rw", "noatime")),),
         fstab=known((fstab_entry("noatime", mount_point="/"),)),
@@ -304,9 +326,9 @@ def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) ->
     assert ("Also set it in rootflags=" in summary) is bool(flags)
 
 
-def test_the_vendors_words_and_page_are_the_evidence() -> None:
+def test_cites_the_vendors_statement_and_source() -> None:
     """The vendor's statement is cited with its source, so that it can be verified."""
-    (cited,) = only(verdict_of(mounted(), "tidb")).citations
+    (cited,) = only(verdict_of(mounted_with(), "tidb")).citations
     profile = all_profiles()["tidb"]
     assert (cited.label, cited.value, cited.origin) == (
         "profile tidb",
@@ -326,16 +348,16 @@ def test_the_vendors_words_and_page_are_the_evidence() -> None:
         (("noauto_da_alloc",), ("tidb",), ["missing nodelalloc"]),
     ],
 )
-def test_an_option_that_a_profile_forbids_is_reported_once(
+def test_forbidden_option_is_reported_once(
     tokens: tuple[str, ...], names: tuple[str, ...], facts: list[str]
 ) -> None:
     """This also holds if a profile requires the opposite."""
-    assert [finding.fact for finding in verdict_of(mounted(*tokens), *names).findings] == facts
+    assert [finding.fact for finding in verdict_of(mounted_with(*tokens), *names).findings] == facts
 
 
-def test_a_forbidden_option_is_replaced_by_its_opposite() -> None:
+def test_remedy_replaces_a_forbidden_option_by_its_opposite() -> None:
     """The finding refers to the rule that explains the option."""
-    (finding,) = verdict_of(mounted("noauto_da_alloc"), "etcd").findings
+    (finding,) = verdict_of(mounted_with("noauto_da_alloc"), "etcd").findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
         "etcd and bbolt: noauto_da_alloc is forbidden but in force (see DUR008)."
@@ -344,21 +366,21 @@ def test_a_forbidden_option_is_replaced_by_its_opposite() -> None:
     assert ",auto_da_alloc" in remount
 
 
-def test_whether_a_forbidden_option_is_in_force_may_be_unknown() -> None:
+def test_forbidden_option_with_unknown_state_is_undetermined() -> None:
     """A gap is not a pass."""
-    verdict = verdict_of(mounted(options=gap("the options")), "etcd")
+    verdict = verdict_of(mounted_with(options=gap("the options")), "etcd")
     assert verdict.outcome is Outcome.UNDETERMINED
 
 
-def test_every_forbidden_option_has_an_opposite() -> None:
+def test_every_forbidden_option_has_an_opposite_option() -> None:
     """The remedy sets the opposite."""
     forbidden = {token for profile in all_profiles().values() for token, _ in profile.forbid}
     assert forbidden <= OPPOSITE.keys()
 
 
-def test_a_pass_names_who_demands_what_is_there() -> None:
+def test_pass_cites_demands_with_their_profiles() -> None:
     """The evidence of a pass lists each demand with its profiles."""
-    verdict = verdict_of(mounted(), "postgres", "etcd", "neo4j")
+    verdict = verdict_of(mounted_with(), "postgres", "etcd", "neo4j")
     assert [(c.value, c.origin) for c in verdict.evidence] == [
         ("barrier", "profile postgres, etcd"),
         ("noatime", "profile neo4j"),
@@ -366,9 +388,9 @@ def test_a_pass_names_who_demands_what_is_there() -> None:
     ]
 
 
-def test_before_6_13_the_option_goes_by_remount() -> None:
+def test_remedy_remounts_before_linux_6_13() -> None:
     """One command makes the change, and an edit of fstab makes it permanent."""
-    remedy = remedy_of(verdict_of(mounted(), "tidb"))
+    remedy = remedy_of(verdict_of(mounted_with(), "tidb"))
     assert remedy.disruption is Disruption.REMOUNT
     assert commands(remedy, Phase.IMMEDIATE) == [
         "mount -o remount,rw,noatime,nodelalloc /dev/sda /data"
@@ -377,9 +399,9 @@ def test_before_6_13_the_option_goes_by_remount() -> None:
 
 
 @pytest.mark.parametrize("release", ["6.13.0", NEW])
-def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
+def test_remedy_unmounts_from_linux_6_13(release: str) -> None:
     """The kernel refuses to change the option by a remount."""
-    remedy = remedy_of(verdict_of(mounted(), "tidb", release=release))
+    remedy = remedy_of(verdict_of(mounted_with(), "tidb", release=release))
     assert remedy.disruption is Disruption.UNMOUNT
     assert commands(remedy, Phase.IMMEDIATE) == [
         "umount /data",
@@ -387,9 +409,9 @@ def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
     ]
 
 
-def test_the_root_needs_a_restart() -> None:
+def test_root_remedy_requires_a_restart() -> None:
     """The root cannot be unmounted: fstab is corrected, and the restart is mentioned."""
-    fs = mounted(
+    fs = mounted_with(
         mounts=(mount("/", flags=("rw", "noatime")),),
         fstab=known((fstab_entry("noatime", mount_point="/"),)),
     )
@@ -408,16 +430,16 @@ def test_the_root_needs_a_restart() -> None:
         (NEW, ("dioread_nolock",), False),
     ],
 )
-def test_the_commands_do_not_run_into_prf001(
+def test_commands_avoid_the_combination_of_prf001(
     release: str, tokens: tuple[str, ...], with_lock: bool
 ) -> None:
     """If dioread_nolock is in force on an affected kernel, nodelalloc is set with dioread_lock."""
-    remedy = remedy_of(verdict_of(mounted(*tokens), "daos", release=release))
+    remedy = remedy_of(verdict_of(mounted_with(*tokens), "daos", release=release))
     assert ("because of PRF001" in remedy.summary) is with_lock
     assert any("dioread_lock" in each for each in commands(remedy, Phase.IMMEDIATE)) is with_lock
 
 
-def test_flags_and_options_are_one_series_of_commands() -> None:
+def test_flags_and_options_are_set_by_one_series_of_commands() -> None:
     """A single edit of fstab adds both."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
@@ -432,21 +454,21 @@ def test_flags_and_options_are_one_series_of_commands() -> None:
     ]
 
 
-def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:
+def test_no_commands_if_a_mount_cannot_be_remounted() -> None:
     """Running only part of the commands would not be a remedy."""
     fs = filesystem(mounts=(mount(root="/sub"),))
     assert remedy_of(verdict_of(fs, "neo4j")).steps == ()
 
 
-def test_what_nothing_makes_last_is_reported() -> None:
+def test_remedy_reports_that_the_change_is_not_persistent() -> None:
     """Without an fstab entry, the unit that mounts it must be corrected."""
     fs = filesystem(fstab=known(()))
     assert "It has no fstab entry" in remedy_of(verdict_of(fs, "neo4j")).summary
 
 
-def test_a_hidden_option_moves_to_fstab() -> None:
+def test_remedy_moves_a_hidden_option_to_fstab() -> None:
     """It is cleared in the superblock, because the mount table omits superblock defaults."""
-    fs = mounted(
+    fs = mounted_with(
         hidden=("nodelalloc",),
         superblock=known(superblock(default_mount_options=("user_xattr", "nodelalloc"))),
     )
@@ -461,21 +483,24 @@ def test_a_hidden_option_moves_to_fstab() -> None:
     [
         ({"fstab": known(())}, "It has no fstab entry"),
         ({"mounts": (mount("/", flags=("rw", "noatime")),)}, "the root cannot be unmounted"),
-        ({"mounts": (*GENTLE, *(mount("/b", flags=("rw", "noatime"), mount_id=31),))}, "from all"),
+        (
+            {"mounts": (*NOATIME_MOUNT, *(mount("/b", flags=("rw", "noatime"), mount_id=31),))},
+            "from all",
+        ),
     ],
 )
-def test_without_one_mount_that_fstab_makes_the_move_is_advice(
+def test_moving_a_hidden_option_is_advice_without_a_single_fstab_mount(
     changes: dict[str, Any], words: str
 ) -> None:
     """The advice states what has to be done by hand."""
-    remedy = remedy_of(verdict_of(mounted(hidden=("nodelalloc",), **changes), "tidb"))
+    remedy = remedy_of(verdict_of(mounted_with(hidden=("nodelalloc",), **changes), "tidb"))
     assert not remedy.steps
     assert words in remedy.summary
 
 
-def test_what_mkfs_decides_is_no_command() -> None:
+def test_demands_on_mkfs_parameters_have_no_commands() -> None:
     """Running mkfs destroys the data: the advice explains it, and nothing can be pasted."""
-    remedy = remedy_of(verdict_of(made(), "mysql-aws-twp"))
+    remedy = remedy_of(verdict_of(with_superblock(), "mysql-aws-twp"))
     assert (remedy.disruption, remedy.destructive) == (Disruption.RECREATE, True)
     assert "mkfs.ext4 -O bigalloc -C 16384 DESTROYS" in remedy.summary
     assert not remedy.steps
@@ -484,7 +509,7 @@ def test_what_mkfs_decides_is_no_command() -> None:
 # The demanded options come into force, now and permanently, and are removed again.
 #
 # The kernel that runs the tests may be 6.13 or later, where nodelalloc needs a new mount.
-def below(*names: str) -> AlterHost:
+def profiles_everywhere(*names: str) -> AlterHost:
     """Return a function that selects profiles for every filesystem."""
     profiles = tuple(ActiveProfile(all_profiles()[name]) for name in names)
 
@@ -494,7 +519,7 @@ def below(*names: str) -> AlterHost:
     return chosen
 
 
-def of_site(**demands: Any) -> AlterHost:
+def site_profile_everywhere(**demands: Any) -> AlterHost:
     """Return a function that selects a site profile for every filesystem."""
     profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)
 
@@ -504,49 +529,89 @@ def of_site(**demands: Any) -> AlterHost:
     return chosen
 
 
-PUT = "in fstab and put "
+REMEDY_SUMMARY = "in fstab and put "
 REMEDY_CASES = (
     RemedyCase(
         "a forbidden option",
-        PUT,
+        REMEDY_SUMMARY,
         mount="noauto_da_alloc",
         fstab="noauto_da_alloc",
-        alter=below("etcd"),
+        alter=profiles_everywhere("etcd"),
     ),
-    RemedyCase("noatime by fstab", PUT, fstab="defaults", alter=below("neo4j")),
-    RemedyCase("noatime by hand", PUT, mount="nosuid", alter=below("neo4j")),
+    RemedyCase(
+        "noatime by fstab", REMEDY_SUMMARY, fstab="defaults", alter=profiles_everywhere("neo4j")
+    ),
+    RemedyCase(
+        "noatime by hand", REMEDY_SUMMARY, mount="nosuid", alter=profiles_everywhere("neo4j")
+    ),
     RemedyCase(
         "noatime for strictatime",
-        PUT,
+        REMEDY_SUMMARY,
         mount="strictatime,nodev",
         fstab="strictatime,nodev",
-        alter=below("clickhouse"),
+        alter=profiles_everywhere("clickhouse"),
     ),
-    RemedyCase("nodelalloc by a new mount", PUT, fstab="defaults", alter=below("daos")),
-    RemedyCase("both, where fstab says nothing", PUT, fstab="nosuid", alter=below("tidb")),
     RemedyCase(
-        "both, where fstab says the opposite", PUT, fstab="relatime,delalloc", alter=below("tidb")
+        "nodelalloc by a new mount",
+        REMEDY_SUMMARY,
+        fstab="defaults",
+        alter=profiles_everywhere("daos"),
     ),
-    RemedyCase("both, by hand", PUT, mount="nodev,commit=7", alter=below("gbase8a")),
-    RemedyCase("the flag alone", PUT, mount="nodelalloc", fstab="nodelalloc", alter=below("tidb")),
-    RemedyCase("the option alone", PUT, mount="noatime", fstab="noatime", alter=below("tidb")),
     RemedyCase(
-        "barriers", PUT, mount="nobarrier", fstab="nobarrier,noatime", alter=below("postgres")
+        "both, where fstab says nothing",
+        REMEDY_SUMMARY,
+        fstab="nosuid",
+        alter=profiles_everywhere("tidb"),
+    ),
+    RemedyCase(
+        "both, where fstab says the opposite",
+        REMEDY_SUMMARY,
+        fstab="relatime,delalloc",
+        alter=profiles_everywhere("tidb"),
+    ),
+    RemedyCase(
+        "both, by hand",
+        REMEDY_SUMMARY,
+        mount="nodev,commit=7",
+        alter=profiles_everywhere("gbase8a"),
+    ),
+    RemedyCase(
+        "the flag alone",
+        REMEDY_SUMMARY,
+        mount="nodelalloc",
+        fstab="nodelalloc",
+        alter=profiles_everywhere("tidb"),
+    ),
+    RemedyCase(
+        "the option alone",
+        REMEDY_SUMMARY,
+        mount="noatime",
+        fstab="noatime",
+        alter=profiles_everywhere("tidb"),
+    ),
+    RemedyCase(
+        "barriers",
+        REMEDY_SUMMARY,
+        mount="nobarrier",
+        fstab="nobarrier,noatime",
+        alter=profiles_everywhere("postgres"),
     ),
     RemedyCase(
         "barriers off in the superblock",
-        PUT,
+        REMEDY_SUMMARY,
         tune=("-o", "nobarrier"),
         fstab="defaults",
-        alter=below("etcd"),
+        alter=profiles_everywhere("etcd"),
     ),
-    RemedyCase("errors", PUT, fstab="errors=continue", alter=below("lustre")),
+    RemedyCase(
+        "errors", REMEDY_SUMMARY, fstab="errors=continue", alter=profiles_everywhere("lustre")
+    ),
     RemedyCase(
         "several products",
-        PUT,
+        REMEDY_SUMMARY,
         mount="nobarrier",
         fstab="defaults",
-        alter=below("postgres", "clickhouse"),
+        alter=profiles_everywhere("postgres", "clickhouse"),
     ),
     RemedyCase(
         "hidden in the bits",
@@ -554,7 +619,7 @@ REMEDY_CASES = (
         tune=("-o", "nodelalloc"),
         mount="noatime",
         fstab="noatime",
-        alter=below("tidb"),
+        alter=profiles_everywhere("tidb"),
     ),
     RemedyCase(
         "hidden in the string",
@@ -562,55 +627,57 @@ REMEDY_CASES = (
         tune=("-E", "mount_opts=nodelalloc"),
         mount="noatime",
         fstab="nodelalloc,noatime",
-        alter=below("tidb"),
+        alter=profiles_everywhere("tidb"),
     ),
-    RemedyCase("the reserve", "Reserve nothing", mke2fs=("-m", "5"), alter=below("k8s-csi")),
+    RemedyCase(
+        "the reserve", "Reserve nothing", mke2fs=("-m", "5"), alter=profiles_everywhere("k8s-csi")
+    ),
     RemedyCase(
         "the reserve, to the limit of a site",
         "Reserve 2.5 %",
         mke2fs=("-m", "5"),
-        alter=of_site(reserved_percent=2.5),
+        alter=site_profile_everywhere(reserved_percent=2.5),
     ),
     RemedyCase(
         "a data mode that a site forbids",
-        PUT,
+        REMEDY_SUMMARY,
         mount="data=writeback",
         fstab="data=writeback,nodev",
-        alter=of_site(forbid=(("data=writeback", ""),)),
+        alter=site_profile_everywhere(forbid=(("data=writeback", ""),)),
     ),
     RemedyCase(
         "a data mode that a site requires",
-        PUT,
+        REMEDY_SUMMARY,
         fstab="defaults",
-        alter=of_site(options=("data=journal",)),
+        alter=site_profile_everywhere(options=("data=journal",)),
     ),
     RemedyCase(
         "discard, which a site forbids",
-        PUT,
+        REMEDY_SUMMARY,
         mount="discard",
         fstab="discard",
-        alter=of_site(forbid=(("discard", ""),)),
+        alter=site_profile_everywhere(forbid=(("discard", ""),)),
     ),
     RemedyCase(
         "a value that a site forbids",
-        PUT,
+        REMEDY_SUMMARY,
         mount="commit=600",
         fstab="commit=600",
-        alter=of_site(forbid=(("commit=600", ""),)),
+        alter=site_profile_everywhere(forbid=(("commit=600", ""),)),
     ),
     RemedyCase(
         "an option without an opposite",
         "Remove journal_async_commit",
         mount="journal_async_commit,data=writeback",
         fstab="journal_async_commit,data=writeback",
-        alter=of_site(forbid=(("journal_async_commit", ""),)),
+        alter=site_profile_everywhere(forbid=(("journal_async_commit", ""),)),
     ),
     RemedyCase(
         "an access time that a site forbids",
-        PUT,
+        REMEDY_SUMMARY,
         mount="noatime",
         fstab="noatime",
-        alter=of_site(forbid=(("noatime", ""),)),
+        alter=site_profile_everywhere(forbid=(("noatime", ""),)),
     ),
 )
 REMEDIES_NOT_RUN = (

@@ -14,20 +14,20 @@ from support.builders import filesystem, host, kernel, known, superblock, unknow
 from support.hosts.plans import disk_plan, host_of
 from support.images.mke2fs import needs_e2fsprogs
 
-OF_EXT3 = frozenset({"has_journal", "ext_attr", "dir_index", "filetype", "sparse_super"})
+EXT3_FEATURES = frozenset({"has_journal", "ext_attr", "dir_index", "filetype", "sparse_super"})
 
 
-def planned(fs: Filesystem, release: str = "6.1.76", page_bytes: int = 4096) -> Host:
+def planned_host(fs: Filesystem, release: str = "6.1.76", page_bytes: int = 4096) -> Host:
     """Build the host of a plan."""
     return host(
         fs, kernel=known(kernel(release)), planned=True, page_bytes=Known(page_bytes, "--page-size")
     )
 
 
-def of_blocks(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict:
+def verdict_by_block_size(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict:
     """Judge a filesystem with this block size."""
     fs = filesystem(superblock=known(superblock(block_bytes=block_bytes)))
-    return judge(check, fs, planned(fs, release, page_bytes))
+    return judge(check, fs, planned_host(fs, release, page_bytes))
 
 
 @pytest.mark.parametrize(
@@ -41,29 +41,33 @@ def of_blocks(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict
         (16384, "6.19.0", 4096, Severity.LOW),
     ],
 )
-def test_blocks_larger_than_a_page(
+def test_cmp008_blocks_larger_than_a_page(
     block_bytes: int, release: str, page_bytes: int, severity: Severity | None
 ) -> None:
     """Kernels before 6.19 refuse to mount them, and some later kernels accept them."""
-    found = [each.severity for each in of_blocks(block_bytes, release, page_bytes).findings]
+    found = [
+        each.severity for each in verdict_by_block_size(block_bytes, release, page_bytes).findings
+    ]
     assert found == ([] if severity is None else [severity])
 
 
 @pytest.mark.parametrize(
     ("fstype", "features", "outcome"),
     [
-        ("ext3", OF_EXT3, Outcome.PASS),
-        ("ext2", OF_EXT3, Outcome.PASS),
-        ("ext3", OF_EXT3 - {"has_journal"}, Outcome.FAIL),
-        ("ext3", OF_EXT3 | {"extent", "flex_bg"}, Outcome.FAIL),
-        ("ext2", OF_EXT3 | {"metadata_csum"}, Outcome.FAIL),
-        ("ext4", OF_EXT3 | {"metadata_csum", "extent"}, Outcome.PASS),
+        ("ext3", EXT3_FEATURES, Outcome.PASS),
+        ("ext2", EXT3_FEATURES, Outcome.PASS),
+        ("ext3", EXT3_FEATURES - {"has_journal"}, Outcome.FAIL),
+        ("ext3", EXT3_FEATURES | {"extent", "flex_bg"}, Outcome.FAIL),
+        ("ext2", EXT3_FEATURES | {"metadata_csum"}, Outcome.FAIL),
+        ("ext4", EXT3_FEATURES | {"metadata_csum", "extent"}, Outcome.PASS),
     ],
 )
-def test_features_of_another_type(fstype: str, features: frozenset[str], outcome: Outcome) -> None:
+def test_cmp008_features_of_another_type(
+    fstype: str, features: frozenset[str], outcome: Outcome
+) -> None:
     """A mount as ext2 or ext3 refuses features that the type does not support."""
     fs = filesystem(superblock=known(superblock(features=features)), fstype=known(fstype))
-    assert judge(check, fs, planned(fs)).outcome is outcome
+    assert judge(check, fs, planned_host(fs)).outcome is outcome
 
 
 @needs_e2fsprogs
@@ -76,7 +80,7 @@ def test_features_of_another_type(fstype: str, features: frozenset[str], outcome
         ("/dev/pmem0", "dax", Outcome.PASS),
     ],
 )
-def test_dax_needs_persistent_memory(device: str, option: str, outcome: Outcome) -> None:
+def test_cmp008_dax_needs_persistent_memory(device: str, option: str, outcome: Outcome) -> None:
     """A planned disk is not persistent memory unless it is named like one."""
     of = host_of(disk_plan("", option, device=device))
     assert judge(check, of.filesystems[0], of).outcome is outcome

@@ -20,7 +20,7 @@ def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
     return judge(check, fs, on or host(fs))
 
 
-def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
+def mounted_with(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
     """Build a filesystem mounted with `tokens`, while fstab has the options `fstab`."""
     return filesystem(
         options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes
@@ -37,14 +37,14 @@ def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -
     ],
     ids=["not read", "in fstab", "not stored there", "not listed"],
 )
-def test_what_an_unread_superblock_may_set_is_not_known_to_stay(
+def test_drf001_without_superblock_persistence_is_undetermined(
     fstab: str, *, is_read: bool, is_listed: bool, outcome: Outcome
 ) -> None:
     """Without root, the origin of a value in the mount table is unknown."""
     (option,) = options("commit=30", set_by=Provenance.UNKNOWN, complete=False).options
     shown = Layer(Provenance.MOUNT, "commit=30", "/proc/self/mountinfo")
     listed = option._replace(baseline=None, layers=(shown,) if is_listed else ())
-    fs = live(fstab=(fstab,))._replace(options=known(options()._replace(options=(listed,))))
+    fs = mounted_with(fstab=(fstab,))._replace(options=known(options()._replace(options=(listed,))))
     changed = fs if is_read else fs._replace(superblock=unknown("superblock"))
     assert verdict(changed).outcome is outcome
 
@@ -52,29 +52,29 @@ def test_what_an_unread_superblock_may_set_is_not_known_to_stay(
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (live(), Outcome.PASS),
-        (live("nobarrier", fstab=("nobarrier",)), Outcome.PASS),
-        (live("nobarrier", fstab=("barrier=0",)), Outcome.PASS),
-        (live("commit=30", fstab=("noatime", "commit=30")), Outcome.PASS),
-        (live("stripe=1536"), Outcome.PASS),
-        (live("errors=remount-ro"), Outcome.PASS),
-        (live("resuid=65534"), Outcome.PASS),
-        (live("nobarrier"), Outcome.FAIL),
-        (live("commit=30"), Outcome.FAIL),
-        (live("norecovery"), Outcome.FAIL),
-        (live("vendor_word"), Outcome.FAIL),
+        (mounted_with(), Outcome.PASS),
+        (mounted_with("nobarrier", fstab=("nobarrier",)), Outcome.PASS),
+        (mounted_with("nobarrier", fstab=("barrier=0",)), Outcome.PASS),
+        (mounted_with("commit=30", fstab=("noatime", "commit=30")), Outcome.PASS),
+        (mounted_with("stripe=1536"), Outcome.PASS),
+        (mounted_with("errors=remount-ro"), Outcome.PASS),
+        (mounted_with("resuid=65534"), Outcome.PASS),
+        (mounted_with("nobarrier"), Outcome.FAIL),
+        (mounted_with("commit=30"), Outcome.FAIL),
+        (mounted_with("norecovery"), Outcome.FAIL),
+        (mounted_with("vendor_word"), Outcome.FAIL),
         (
-            live(fstab=("defaults",), mounts=(mount(flags=("rw", "nosuid", "relatime")),)),
+            mounted_with(fstab=("defaults",), mounts=(mount(flags=("rw", "nosuid", "relatime")),)),
             Outcome.FAIL,
         ),
         (
-            live(
+            mounted_with(
                 fstab=("user",),
                 mounts=(mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime")),),
             ),
             Outcome.PASS,
         ),
-        (live("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
+        (mounted_with("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
         (filesystem(options=unknown("effective options")), Outcome.UNDETERMINED),
@@ -95,40 +95,40 @@ def test_drf001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         ((), ("nodiratime",), Severity.LOW),
     ],
 )
-def test_drf001_severity_is_that_of_what_changes(
+def test_drf001_severity_by_kind_of_option(
     tokens: tuple[str, ...], flags: tuple[str, ...], severity: Severity
 ) -> None:
     """Hardening, and options that other rules judge, are medium; the rest is low."""
-    fs = live(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
+    fs = mounted_with(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
     (finding,) = verdict(fs).findings
     assert finding.severity is severity
     assert finding.fact == f"/data {','.join((*tokens, *flags))}"
 
 
-def test_drf001_counts_what_rootflags_asks_for() -> None:
+def test_drf001_accepts_options_of_rootflags() -> None:
     """For the root, rootflags= on the kernel command line also sets options."""
-    fs = live("nobarrier", mounts=(mount("/"),))
+    fs = mounted_with("nobarrier", mounts=(mount("/"),))
     fs = fs._replace(fstab=known((fstab_entry("defaults", mount_point="/"),)))
     assert verdict(fs).outcome is Outcome.FAIL
     booted = host(fs, kernel_arguments=known(("rootflags=nobarrier", "quiet")))
     assert verdict(fs, booted).outcome is Outcome.PASS
 
 
-def test_drf001_does_not_read_a_containers_fstab() -> None:
+def test_drf001_does_not_apply_in_a_container() -> None:
     """In a container /etc/fstab belongs to the image."""
-    fs = live("nobarrier")
+    fs = mounted_with("nobarrier")
     found = verdict(fs, host(fs, container="docker"))
     assert found.outcome is Outcome.NOT_APPLICABLE
     assert "container" in str(found.note)
 
 
-def test_drf001_leaves_hidden_superblock_options_to_their_own_rule() -> None:
+def test_drf001_leaves_hidden_superblock_options_to_dur002() -> None:
     """A superblock default survives a reboot, so it is not drift."""
     fs = filesystem(options=known(options(hidden=("nobarrier",))))
     assert verdict(fs).outcome is Outcome.PASS
 
 
-def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
+def test_drf001_is_likely_if_the_superblock_may_set_the_value() -> None:
     """`commit=30` in the mount table may come from the superblock's string, so it is likely."""
     one = options("commit=30", set_by=Provenance.MOUNT)
     fs = filesystem(
@@ -138,15 +138,15 @@ def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
     assert finding.confidence is Confidence.LIKELY
 
 
-def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
+def test_drf001_remedy_never_adds_a_dangerous_option_to_fstab() -> None:
     """The remedy for nobarrier set by a remount is to undo it, not to keep it."""
-    (finding,) = verdict(live("nobarrier")).findings
+    (finding,) = verdict(mounted_with("nobarrier")).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands
     assert not any("fstab" in command for command in commands)
 
 
-def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
+def test_drf001_remedy_never_restores_a_dangerous_superblock_default() -> None:
     """Barriers set by a remount, over a superblock with nobarrier, are to be kept."""
     one = options("barrier")
     changed = tuple(
@@ -170,15 +170,15 @@ def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
         ),
     ],
 )
-def test_drf001_counts_what_is_in_force(tokens: tuple[str, ...], advice: str) -> None:
+def test_drf001_advice_in_singular_and_plural(tokens: tuple[str, ...], advice: str) -> None:
     """The message uses the singular or the plural as needed, for options and for rules."""
-    (finding,) = verdict(live(*tokens)).findings
+    (finding,) = verdict(mounted_with(*tokens)).findings
     assert finding.remedies[0].summary.endswith(advice)
 
 
-def test_drf001_cites_both_sides_with_their_origin() -> None:
+def test_drf001_cites_fstab_and_active_options() -> None:
     """The finding cites fstab's line and the options in force, each with its origin."""
-    (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings
+    (finding,) = verdict(mounted_with("nobarrier", fstab=("noatime",))).findings
     cited = {(citation.label, citation.value, citation.origin) for citation in finding.citations}
     assert ("in force", "nobarrier", "/proc/fs/ext4/sda/options") in cited
     assert ("fstab options", "noatime", "/etc/fstab line 7") in cited
@@ -201,24 +201,24 @@ def test_drf001_cites_both_sides_with_their_origin() -> None:
         (("noatime",), ("rw",), (), None),
     ],
 )
-def test_drf001_knows_the_flags_of_superblock_and_access_times(
+def test_drf001_flags_of_superblock_and_access_times(
     fstab: tuple[str, ...], flags: tuple[str, ...], shared: tuple[str, ...], lost: str | None
 ) -> None:
     """The mount table shows sync and lazytime among ext4's options, and strictatime not at all."""
     there = mount(flags=flags, super_options=("rw", *shared))
-    findings = verdict(live(fstab=fstab, mounts=(there,))).findings
+    findings = verdict(mounted_with(fstab=fstab, mounts=(there,))).findings
     loses = [f"The next mount loses {lost}, which is in force but not set in"] if lost else []
     heads = [finding.message.split(" /etc/fstab ")[0] for finding in findings]
     assert heads == loses
 
 
-def test_drf001_does_not_take_what_an_error_did_for_an_option() -> None:
+def test_drf001_ignores_read_only_after_an_error() -> None:
     """After errors=remount-ro the superblock is read-only but the mount is not: no drift."""
     there = mount(flags=("rw", "relatime"), super_options=("ro", "errors=remount-ro"))
-    assert verdict(live(mounts=(there,))).outcome is Outcome.PASS
+    assert verdict(mounted_with(mounts=(there,))).outcome is Outcome.PASS
 
 
-def test_drf001_judges_every_mount_that_fstab_knows() -> None:
+def test_drf001_judges_every_mount_of_fstab() -> None:
     """A flag belongs to one mount; an option of the superblock is reported once."""
     there = (mount("/data"), mount("/again", flags=("rw", "nosuid", "relatime"), mount_id=31))
     entries = (fstab_entry(), fstab_entry(mount_point="/again", line_number=8))
@@ -230,7 +230,7 @@ def test_drf001_judges_every_mount_that_fstab_knows() -> None:
     ]
 
 
-def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
+def test_drf001_accepts_an_option_of_any_fstab_entry() -> None:
     """It is unknown which of two mounts comes first at boot and sets the superblock's options."""
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (fstab_entry(), fstab_entry("commit=30", mount_point="/again", line_number=8))
@@ -238,7 +238,7 @@ def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
     assert verdict(fs).outcome is Outcome.PASS
 
 
-def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
+def test_drf001_ignores_the_opposite_option_in_a_later_entry() -> None:
     """Nobarrier set by hand is lost even though the second entry has barrier."""
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (fstab_entry(), fstab_entry("barrier", mount_point="/again", line_number=8))
@@ -247,13 +247,13 @@ def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
     assert finding.message.startswith("The next mount loses nobarrier, ")
 
 
-def test_drf001_is_undetermined_where_an_entry_may_mean_another_filesystem() -> None:
+def test_drf001_is_undetermined_if_an_entry_is_unresolved() -> None:
     """A PARTUUID that cannot be resolved may belong to another disk."""
     entry = fstab_entry(number=unknown("device PARTUUID=x"))
     assert verdict(filesystem(fstab=known((entry,)))).outcome is Outcome.UNDETERMINED
 
 
-def test_drf001_prefers_the_entry_that_names_the_device() -> None:
+def test_drf001_prefers_the_entry_of_the_device() -> None:
     """An unresolved entry for the same mount point does not take precedence over it."""
     unsure = fstab_entry(number=unknown("device PARTUUID=x"), line_number=3)
     fs = filesystem(

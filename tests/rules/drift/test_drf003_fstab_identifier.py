@@ -60,14 +60,14 @@ LABELLED = (
 )
 
 
-UNTOLD = (
+WITHOUT_UUIDS = (
     lsblk_row("sda", fstype=None, uuid=None),
     lsblk_row("sdb", SDB, fstype=None, uuid=None),
 )
 TWIN = filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SDB)))
 
 
-def stacked(kind: str, *below: BlockDevice) -> Filesystem:
+def with_stack_of(kind: str, *below: BlockDevice) -> Filesystem:
     """Build the filesystem of a device on top of others."""
     top = disk("dm-0", DeviceNumber(253, 0), kind=kind, below=known(below))
     return filesystem(number=top.device_number, name="dm-0", device="/dev/dm-0", stack=known(top))
@@ -111,33 +111,36 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(COPY, fstab=unknown("fstab")), Outcome.FAIL),
         (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),
         # Without udev, lsblk shows no identifiers at all; root can read them in superblocks.
-        (with_rows(devices=known(UNTOLD)), Outcome.PASS),
-        (with_rows(devices=known(UNTOLD), unmounted=known((TWIN,))), Outcome.FAIL),
+        (with_rows(devices=known(WITHOUT_UUIDS)), Outcome.PASS),
+        (with_rows(devices=known(WITHOUT_UUIDS), unmounted=known((TWIN,))), Outcome.FAIL),
         (
-            with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems")),
+            with_rows(devices=known(WITHOUT_UUIDS), unmounted=unknown("filesystems")),
             Outcome.UNDETERMINED,
         ),
         # With targets, no other superblock was read; with udev, lsblk shows devices' contents.
-        (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
+        (with_rows(devices=known(WITHOUT_UUIDS), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (with_rows(unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (
-            with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE, lower=(TWIN,)),
-            Outcome.FAIL,
-        ),
-        (
-            with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems"), lower=(TWIN,)),
+            with_rows(devices=known(WITHOUT_UUIDS), unmounted=OUT_OF_SCOPE, lower=(TWIN,)),
             Outcome.FAIL,
         ),
         (
             with_rows(
-                devices=known(UNTOLD), fs=filesystem(superblock=unknown("superblock"), uuid=None)
+                devices=known(WITHOUT_UUIDS), unmounted=unknown("filesystems"), lower=(TWIN,)
+            ),
+            Outcome.FAIL,
+        ),
+        (
+            with_rows(
+                devices=known(WITHOUT_UUIDS),
+                fs=filesystem(superblock=unknown("superblock"), uuid=None),
             ),
             Outcome.UNDETERMINED,
         ),
         # The ioctl for unprivileged users does not return the label.
         (
             with_rows(
-                devices=known(UNTOLD),
+                devices=known(WITHOUT_UUIDS),
                 fs=filesystem(superblock=known(superblock(block_bytes=None))),
                 fstab=known((fstab_entry(spec="LABEL=data"),)),
             ),
@@ -151,7 +154,7 @@ def test_drf003_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
-def over(node: str) -> BlockDevice:
+def loop_over(node: str) -> BlockDevice:
     """Build a loop device over a block device, which does not list it as a holder."""
     device = loop()
     assert device.loop is not None
@@ -162,12 +165,12 @@ def over(node: str) -> BlockDevice:
     ("fs", "rows"),
     [
         (
-            stacked("dm-multipath", disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))),
+            with_stack_of("dm-multipath", disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))),
             [lsblk_row("sdb", SDB), lsblk_row("sdc", DeviceNumber(8, 32))],
         ),
         # The partition of a multipath device, and the partitions of its paths.
         (
-            stacked(
+            with_stack_of(
                 "dm-linear",
                 disk("dm-1", DeviceNumber(253, 1), kind="dm-multipath", below=known((disk(),))),
             ),
@@ -181,12 +184,12 @@ def over(node: str) -> BlockDevice:
             [lsblk_row("sdb", SDB), lsblk_row("sdc", DeviceNumber(8, 32))],
         ),
         (
-            filesystem(number=DeviceNumber(7, 0), name="loop0", stack=known(over("/dev/sdb"))),
+            filesystem(number=DeviceNumber(7, 0), name="loop0", stack=known(loop_over("/dev/sdb"))),
             [lsblk_row("sdb", SDB)],
         ),
     ],
 )
-def test_drf003_leaves_out_what_a_filesystem_lies_on(
+def test_drf003_ignores_paths_and_members_below_a_filesystem(
     fs: Filesystem, rows: list[LsblkDevice]
 ) -> None:
     """Paths and members show the superblock of the filesystem on top of them."""
@@ -195,7 +198,7 @@ def test_drf003_leaves_out_what_a_filesystem_lies_on(
     assert verdict(on).outcome is Outcome.PASS
 
 
-def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
+def test_drf003_reports_copies_on_unrelated_devices() -> None:
     """Another partition of the disk, and the device of a loop device's file, are not layers."""
     sda1 = disk(
         "sda1",
@@ -268,7 +271,7 @@ ON_SNAPSHOT = filesystem(number=SNAPSHOT, name="dm-3", stack=known(disk("dm-3", 
 WITHOUT_CHANGES = (VOLUMES[0], VOLUMES[3])
 
 
-def test_the_page_promises_no_order_of_the_links() -> None:
+def test_drf003_page_does_not_promise_which_device_is_mounted() -> None:
     """The first device was once said to be mounted; in some systemd versions it is the last."""
     assert "the order of udev's events decides" in check.page
 
@@ -286,7 +289,7 @@ def test_the_page_promises_no_order_of_the_links() -> None:
     ],
     ids="origin both none snapshot thin a-copy-beside".split(),
 )
-def test_drf003_knows_that_udev_prefers_the_origin_of_a_snapshot(
+def test_drf003_severity_of_an_lvm_snapshot(
     mounted: tuple[Filesystem, ...], rows: tuple[LsblkDevice, ...], severity: Severity, words: str
 ) -> None:
     """lvm2 gives the links of a snapshot a low priority; between other devices chance decides."""
@@ -302,7 +305,7 @@ def test_drf003_warns_of_the_merge_of_a_snapshot() -> None:
     assert "lvconvert --merge" in (finding.remedies[0].trade_off or "")
 
 
-def test_drf003_gives_the_copy_another_uuid() -> None:
+def test_drf003_remedy_changes_the_uuid_of_the_copy() -> None:
     """The UUID is changed only on an unmounted device, and only if nothing else has it mounted."""
     (finding,) = verdict(with_rows(COPY)).findings
     assert finding.message == (
@@ -323,7 +326,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
     ]
 
 
-def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
+def test_drf003_prints_no_command_if_both_are_mounted() -> None:
     """In this case only a person can identify the copy."""
     both = host(
         filesystem(),
@@ -336,14 +339,14 @@ def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
     assert remedy.summary.startswith("Find out which device is the copy, unmount it")
     idle = tuple(fs._replace(alive=False, mounts=()) for fs in both.filesystems)
     none = both._replace(filesystems=(), mounts=known(()), unmounted=known(idle))
-    (remedy,) = verdict(with_superblock(none, OUTSIDE)).findings[0].remedies
+    (remedy,) = verdict(with_superblock(none, EXTERNAL_JOURNAL)).findings[0].remedies
     assert "is the copy, recreate it (it shares the external journal" in remedy.summary
 
 
-OUTSIDE = superblock(journal_inode=0, journal_bytes=None, journal_device=0x701)
+EXTERNAL_JOURNAL = superblock(journal_inode=0, journal_bytes=None, journal_device=0x701)
 
 
-def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
+def with_two_paths(serial: str, *, is_mounted: bool = False) -> Host:
     """Build a host with a filesystem on /dev/sda, and one on a second disk of the SAN."""
     first, second = (
         disk(name, number, udev=(("ID_SERIAL", identity),))
@@ -374,12 +377,18 @@ def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
 @pytest.mark.parametrize(
     ("on", "words"),
     [
-        (on_paths("2"), "Give the copy sdb its own UUID."),
-        (on_paths("1"), "Write through sda only"),
-        (on_paths("1", is_mounted=True), "Write through sda only"),
-        (with_fixed_uuid(on_paths("2")), "recreate the copy sdb: tune2fs cannot change its UUID"),
-        (with_superblock(on_paths("2"), OUTSIDE), "the copy sdb: it shares the external journal"),
-        (on_paths(""), "First rule out that it is another path to the disk of sda"),
+        (with_two_paths("2"), "Give the copy sdb its own UUID."),
+        (with_two_paths("1"), "Write through sda only"),
+        (with_two_paths("1", is_mounted=True), "Write through sda only"),
+        (
+            with_fixed_uuid(with_two_paths("2")),
+            "recreate the copy sdb: tune2fs cannot change its UUID",
+        ),
+        (
+            with_superblock(with_two_paths("2"), EXTERNAL_JOURNAL),
+            "the copy sdb: it shares the external journal",
+        ),
+        (with_two_paths(""), "First rule out that it is another path to the disk of sda"),
         (
             with_rows(
                 lsblk_row("sdb", SDB, transport=None),
@@ -389,7 +398,7 @@ def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
         ),
     ],
 )
-def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) -> None:
+def test_drf003_prints_commands_only_for_a_certain_copy(on: Host, words: str) -> None:
     """On a second path, e2fsck and tune2fs would write to the mounted filesystem."""
     (finding,) = verdict(on).findings
     (remedy,) = finding.remedies
@@ -398,7 +407,7 @@ def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) 
 
 
 @pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])
-def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
+def test_drf003_prints_no_command_for_an_unusual_label(label: str) -> None:
     """What lsblk shows for such a label may differ from the label on the device."""
     rows = (lsblk_row("sda", label=label), lsblk_row("sdb", SDB, uuid=OTHER_UUID, label=label))
     named = known((fstab_entry(spec=f"LABEL={label}"),))
@@ -436,7 +445,7 @@ def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
     ],
     ids="used-uuid used-label unused snapshot".split(),
 )
-def test_drf003_cites_who_uses_the_name_and_who_has_it(
+def test_drf003_cites_users_and_devices_of_the_identifier(
     on: Host, cited: list[str], summary: str
 ) -> None:
     """The evidence is the entry that uses the identifier, and lsblk's row of each device."""
@@ -447,7 +456,7 @@ def test_drf003_cites_who_uses_the_name_and_who_has_it(
 
 
 @pytest.mark.parametrize("transport", ["sata", "fc"])
-def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
+def test_drf003_remedy_removes_the_label_of_the_copy(transport: str) -> None:
     """A filesystem needs no label, and different UUIDs show that there are two filesystems."""
     named = known((fstab_entry(spec='LABEL="data"'),))
     rows = known(tuple(row._replace(transport=transport) for row in LABELLED))
@@ -473,35 +482,37 @@ class CopyCase(RemedyCase):
     Other devices of this machine are ignored.
     """
 
-    def run(self, rule: Rule, stage: LoopMount) -> None:
+    def run(self, rule: Rule, loop_mount: LoopMount) -> None:
         """Run the case, check that the copy is intact again, and free its device."""
         try:
-            super().run(rule, stage)
-            run("e2fsck", "-fn", COPIES[stage.device])
+            super().run(rule, loop_mount)
+            run("e2fsck", "-fn", COPIES[loop_mount.device])
         finally:
-            run("losetup", "--detach", COPIES.pop(stage.device))
+            run("losetup", "--detach", COPIES.pop(loop_mount.device))
 
-    def repeat(self, cure: Remedy, stage: LoopMount) -> None:
+    def repeat(self, cure: Remedy, loop_mount: LoopMount) -> None:
         """Do not give the copy another UUID in a second run: something may already use this one."""
-        identity = ("blkid", "-p", COPIES[stage.device])
+        identity = ("blkid", "-p", COPIES[loop_mount.device])
         before = run(*identity)
-        super().repeat(cure, stage)
+        super().repeat(cure, loop_mount)
         assert run(*identity) == before
 
-    def use(self, stage: LoopMount) -> None:
+    def use(self, loop_mount: LoopMount) -> None:
         """Mount the copy, as soon as it is distinct from the original, and write to it."""
-        place = stage.image.with_name("copy")
+        place = loop_mount.image.with_name("copy")
         place.mkdir()
-        run("mount", "-t", "ext4", COPIES[stage.device], place)
+        run("mount", "-t", "ext4", COPIES[loop_mount.device], place)
         try:
             (place / "used").write_text("since the last check")
         finally:
             run("umount", place)
 
-    def judge(self, rule: Rule, stage: LoopMount) -> Verdict:
+    def judge(self, rule: Rule, loop_mount: LoopMount) -> Verdict:
         """Judge the host with only these two devices."""
-        names = {name.removeprefix("/dev/") for name in (stage.device, COPIES[stage.device])}
-        host = stage.host(whole=True)
+        names = {
+            name.removeprefix("/dev/") for name in (loop_mount.device, COPIES[loop_mount.device])
+        }
+        host = loop_mount.host(whole=True)
         ours = host._replace(
             filesystems=tuple(fs for fs in host.filesystems if fs.name in names),
             unmounted=Known(tuple(fs for fs in need(host.unmounted) if fs.name in names), "test"),
@@ -511,44 +522,44 @@ class CopyCase(RemedyCase):
         return judge(rule, None, ours)
 
 
-def copy_it(stage: LoopMount) -> None:
+def copy_device(loop_mount: LoopMount) -> None:
     """Copy the mounted device; fstab names the original by its UUID."""
-    run("cp", "--reflink=never", stage.device, f"{stage.image}.copy")
-    device = run("losetup", "--find", "--show", f"{stage.image}.copy").strip()
-    COPIES[stage.device] = device
-    uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", stage.device).strip()
-    stage.write_fstab("defaults", spec=f"UUID={uuid}")
+    run("cp", "--reflink=never", loop_mount.device, f"{loop_mount.image}.copy")
+    device = run("losetup", "--find", "--show", f"{loop_mount.image}.copy").strip()
+    COPIES[loop_mount.device] = device
+    uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", loop_mount.device).strip()
+    loop_mount.write_fstab("defaults", spec=f"UUID={uuid}")
 
 
-def copy_with_a_uuid_of_its_own(stage: LoopMount) -> None:
+def copy_device_with_new_uuid(loop_mount: LoopMount) -> None:
     """Leave only the label in common; fstab names the original by its label."""
-    copy_it(stage)
-    run("e2fsck", "-fp", COPIES[stage.device])
-    run("tune2fs", "-U", "random", COPIES[stage.device])
-    stage.write_fstab("defaults", spec=r"LABEL=two\040words")
+    copy_device(loop_mount)
+    run("e2fsck", "-fp", COPIES[loop_mount.device])
+    run("tune2fs", "-U", "random", COPIES[loop_mount.device])
+    loop_mount.write_fstab("defaults", spec=r"LABEL=two\040words")
 
 
 REMEDY_CASES = (
-    CopyCase(name="a UUID", remedy="its own UUID", prepare=copy_it, whole=True),
+    CopyCase(name="a UUID", remedy="its own UUID", prepare=copy_device, whole=True),
     CopyCase(
         name="a UUID, without metadata_csum",
         remedy="its own UUID",
         mke2fs=("-O", "^metadata_csum"),
-        prepare=copy_it,
+        prepare=copy_device,
         whole=True,
     ),
     CopyCase(
         name="a UUID, with metadata_csum_seed",
         remedy="its own UUID",
         mke2fs=("-O", "metadata_csum_seed"),
-        prepare=copy_it,
+        prepare=copy_device,
         whole=True,
     ),
     CopyCase(
         name="a label",
         remedy="its own LABEL",
         mke2fs=("-L", "two words"),
-        prepare=copy_with_a_uuid_of_its_own,
+        prepare=copy_device_with_new_uuid,
         whole=True,
     ),
 )

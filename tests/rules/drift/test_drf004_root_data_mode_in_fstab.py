@@ -27,7 +27,7 @@ from support.remedies.case import LoopMount, RemedyCase
 from support.remedies.steps_as_text import step_lines
 
 
-def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
+def root_filesystem(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
     """Build the root filesystem with the data mode `live` in force and `fstab` in fstab."""
     values: dict[str, Any] = {
         "mounts": (mount("/"),),
@@ -51,28 +51,36 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
 @pytest.mark.parametrize(
     ("fs", "arguments", "outcome"),
     [
-        (root("defaults"), (), Outcome.NOT_APPLICABLE),
-        (root("data=ordered"), (), Outcome.PASS),
-        (root("data=writeback"), (), Outcome.FAIL),
+        (root_filesystem("defaults"), (), Outcome.NOT_APPLICABLE),
+        (root_filesystem("data=ordered"), (), Outcome.PASS),
+        (root_filesystem("data=writeback"), (), Outcome.FAIL),
         # The root of an ostree system shows only one directory of the filesystem.
-        (root("data=writeback", mounts=OSTREE), (), Outcome.FAIL),
-        (root("data=writeback", superblock=WRITEBACK), (), Outcome.PASS),
-        (root("data=ordered", live="data=writeback", superblock=WRITEBACK), (), Outcome.FAIL),
-        (root("data=journal", superblock=STRING), (), Outcome.PASS),
-        (root("data=writeback"), ("rootflags=data=writeback",), Outcome.PASS),
-        (root("data=writeback"), ("rootflags=data=journal",), Outcome.FAIL),
-        # An initramfs that mounts with the fstab options (dracut): the mode is in force.
-        (root("data=writeback", live="data=writeback"), (), Outcome.PASS),
-        (root("data=journal", mounts=(mount("/data"),)), (), Outcome.NOT_APPLICABLE),
+        (root_filesystem("data=writeback", mounts=OSTREE), (), Outcome.FAIL),
+        (root_filesystem("data=writeback", superblock=WRITEBACK), (), Outcome.PASS),
         (
-            root("data=journal", superblock=known(superblock(features=frozenset()))),
+            root_filesystem("data=ordered", live="data=writeback", superblock=WRITEBACK),
+            (),
+            Outcome.FAIL,
+        ),
+        (root_filesystem("data=journal", superblock=STRING), (), Outcome.PASS),
+        (root_filesystem("data=writeback"), ("rootflags=data=writeback",), Outcome.PASS),
+        (root_filesystem("data=writeback"), ("rootflags=data=journal",), Outcome.FAIL),
+        # An initramfs that mounts with the fstab options (dracut): the mode is in force.
+        (root_filesystem("data=writeback", live="data=writeback"), (), Outcome.PASS),
+        (root_filesystem("data=journal", mounts=(mount("/data"),)), (), Outcome.NOT_APPLICABLE),
+        (
+            root_filesystem("data=journal", superblock=known(superblock(features=frozenset()))),
             (),
             Outcome.NOT_APPLICABLE,
         ),
-        (root("data=journal", fstab=known(())), (), Outcome.NOT_APPLICABLE),
-        (root("data=journal", fstab=unknown("fstab")), (), Outcome.UNDETERMINED),
-        (root("data=journal", options=unknown("options")), (), Outcome.UNDETERMINED),
-        (root("data=journal", superblock=unknown("superblock")), (), Outcome.UNDETERMINED),
+        (root_filesystem("data=journal", fstab=known(())), (), Outcome.NOT_APPLICABLE),
+        (root_filesystem("data=journal", fstab=unknown("fstab")), (), Outcome.UNDETERMINED),
+        (root_filesystem("data=journal", options=unknown("options")), (), Outcome.UNDETERMINED),
+        (
+            root_filesystem("data=journal", superblock=unknown("superblock")),
+            (),
+            Outcome.UNDETERMINED,
+        ),
     ],
 )
 def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Outcome) -> None:
@@ -80,9 +88,9 @@ def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Ou
     assert verdict(fs, *arguments).outcome is outcome
 
 
-def test_drf004_does_not_judge_a_container_nor_guess_the_command_line() -> None:
+def test_drf004_in_a_container_and_without_the_command_line() -> None:
     """A container does not boot; an unread /proc/cmdline may set the mode."""
-    fs = root("data=journal")
+    fs = root_filesystem("data=journal")
     assert verdict(fs, container="lxc").outcome is Outcome.NOT_APPLICABLE
     unread = unknown("kernel command line")
     assert verdict(fs, kernel_arguments=unread).outcome is Outcome.UNDETERMINED
@@ -91,10 +99,10 @@ def test_drf004_does_not_judge_a_container_nor_guess_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("fs", "arguments", "severity", "confidence"),
     [
-        (root("data=journal"), (), Severity.CRITICAL, Confidence.LIKELY),
-        (root("data=journal"), ("rw",), Severity.MEDIUM, Confidence.LIKELY),
+        (root_filesystem("data=journal"), (), Severity.CRITICAL, Confidence.LIKELY),
+        (root_filesystem("data=journal"), ("rw",), Severity.MEDIUM, Confidence.LIKELY),
         (
-            root("data=journal", read_only=known(value=True)),
+            root_filesystem("data=journal", read_only=known(value=True)),
             (),
             Severity.CRITICAL,
             Confidence.CONFIRMED,
@@ -109,11 +117,11 @@ def test_drf004_severity(
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
-def test_drf004_takes_it_out_or_stores_it() -> None:
+def test_drf004_remedy_removes_the_mode_or_stores_it_in_the_superblock() -> None:
     """The kernel finds a mode in the superblock before any file can be read."""
     stored = superblock(default_mount_options=("journal_data_writeback",))
     live = known(options(hidden=["data=writeback"]))
-    fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
+    fs = root_filesystem("noatime", "data=ordered", superblock=known(stored), options=live)
     (finding,) = verdict(fs).findings
     assert finding.message == (
         "The next boot's remount of the root fails, and the root stays read-only: /etc/fstab line "
@@ -134,9 +142,9 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
 @pytest.mark.parametrize(
     ("mode", "code"), [("data=writeback", "DUR003"), ("data=journal", "PRF007")]
 )
-def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) -> None:
+def test_drf004_remedy_never_stores_a_dangerous_mode(mode: str, code: str) -> None:
     """The remedy refers to that rule, and does not make the mode permanent."""
-    (finding,) = verdict(root(mode)).findings
+    (finding,) = verdict(root_filesystem(mode)).findings
     assert [remedy.summary for remedy in finding.remedies] == [
         f"Remove {mode} from fstab. {code} reports {mode}."
     ]
@@ -144,17 +152,17 @@ def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) 
 
 def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:
     """One entry leads to one finding."""
-    fs = root("data=journal", "relatime")
+    fs = root_filesystem("data=journal", "relatime")
     assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
 
 
 # An entry for / whose device is mounted elsewhere; the test boots nothing.
-def entry_of_the_root(words: str, stage: LoopMount) -> None:
+def write_root_entry(words: str, loop_mount: LoopMount) -> None:
     """Write an entry that mounts the device as the root."""
-    stage.fstab.write_text(f"# test\n{stage.device} / ext4 {words} 0 1\n")
+    loop_mount.fstab.write_text(f"# test\n{loop_mount.device} / ext4 {words} 0 1\n")
 
 
-def as_root(host: Host) -> Host:
+def with_filesystem_as_root(host: Host) -> Host:
     """Return the host with the filesystem as its root."""
     (fs, *_) = host.filesystems
     mounts = tuple(mount._replace(mount_point="/") for mount in fs.mounts)
@@ -172,8 +180,8 @@ REMEDY_CASES = (
     RemedyCase(
         name="taken out of fstab",
         remedy="from fstab",
-        prepare=lambda stage: entry_of_the_root("errors=remount-ro,data=writeback", stage),
-        alter=as_root,
+        prepare=lambda loop_mount: write_root_entry("errors=remount-ro,data=writeback", loop_mount),
+        alter=with_filesystem_as_root,
         # Without the option there is nothing to judge.
         cured=(Outcome.NOT_APPLICABLE,),
     ),
@@ -181,8 +189,8 @@ REMEDY_CASES = (
         name="stored in the place of another mode",
         remedy="Store data=ordered",
         tune=("-o", "journal_data_writeback"),
-        prepare=lambda stage: entry_of_the_root("data=ordered", stage),
-        alter=as_root,
+        prepare=lambda loop_mount: write_root_entry("data=ordered", loop_mount),
+        alter=with_filesystem_as_root,
     ),
 )
 REMEDIES_NOT_RUN = (

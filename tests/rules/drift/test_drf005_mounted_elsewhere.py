@@ -39,7 +39,7 @@ def test_drf005_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
-def test_drf005_names_the_device_number_to_look_for() -> None:
+def test_drf005_message_has_the_device_number() -> None:
     """The mount table of each process is searched by device number, not by name."""
     (finding,) = verdict(host(HIDDEN, mounts=known((mount("/"),)))).findings
     assert finding.severity is Severity.INFO
@@ -47,7 +47,7 @@ def test_drf005_names_the_device_number_to_look_for() -> None:
     assert finding.citations[1].value == "not among its 1 mounts"
 
 
-def test_drf005_is_sure_only_where_a_mount_table_has_it() -> None:
+def test_drf005_is_certain_only_if_a_mount_table_lists_it() -> None:
     """Without a mount table, a stale entry in the kernel's list or an open file looks the same."""
     (seen,), (unseen,) = (verdict(host(fs)).findings for fs in (HIDDEN, UNSEEN))
     assert (seen.confidence, unseen.confidence) == (Confidence.CONFIRMED, Confidence.POSSIBLE)

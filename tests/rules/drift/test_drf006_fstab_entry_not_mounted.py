@@ -29,7 +29,7 @@ def verdict(on: Host) -> Verdict:
     return judge(check, None, on)
 
 
-def having(*entries: FstabEntry) -> Host:
+def with_entries(*entries: FstabEntry) -> Host:
     """Build a host with /data mounted, and these fstab entries."""
     return host(filesystem(), fstab=known(entries))
 
@@ -37,14 +37,17 @@ def having(*entries: FstabEntry) -> Host:
 @pytest.mark.parametrize(
     ("on", "outcome"),
     [
-        (having(fstab_entry()), Outcome.PASS),
-        (having(fstab_entry(mount_point="/data/")), Outcome.PASS),
-        (having(fstab_entry(mount_point="/srv")), Outcome.FAIL),
-        (having(fstab_entry("nofail", mount_point="/srv")), Outcome.FAIL),
-        (having(fstab_entry("noauto", mount_point="/srv")), Outcome.NOT_APPLICABLE),
-        (having(fstab_entry(mount_point="/srv", fstype="auto")), Outcome.NOT_APPLICABLE),
-        (having(fstab_entry("x-systemd.automount", mount_point="/srv")), Outcome.NOT_APPLICABLE),
-        (having(), Outcome.NOT_APPLICABLE),
+        (with_entries(fstab_entry()), Outcome.PASS),
+        (with_entries(fstab_entry(mount_point="/data/")), Outcome.PASS),
+        (with_entries(fstab_entry(mount_point="/srv")), Outcome.FAIL),
+        (with_entries(fstab_entry("nofail", mount_point="/srv")), Outcome.FAIL),
+        (with_entries(fstab_entry("noauto", mount_point="/srv")), Outcome.NOT_APPLICABLE),
+        (with_entries(fstab_entry(mount_point="/srv", fstype="auto")), Outcome.NOT_APPLICABLE),
+        (
+            with_entries(fstab_entry("x-systemd.automount", mount_point="/srv")),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (with_entries(), Outcome.NOT_APPLICABLE),
         (host(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
         (host(mounts=unknown("mount table")), Outcome.UNDETERMINED),
         (host(container="docker"), Outcome.NOT_APPLICABLE),
@@ -64,7 +67,7 @@ def test_drf006_outcomes(on: Host, outcome: Outcome) -> None:
         ("overlay", True, "/srv", Outcome.FAIL),
     ],
 )
-def test_drf006_knows_a_root_below_an_overlay(
+def test_drf006_root_below_an_overlay(
     fstype: str, alive: bool, point: str, outcome: Outcome
 ) -> None:
     """A kiosk or live system has its root and fstab below an overlay, and writes to memory."""
@@ -74,10 +77,10 @@ def test_drf006_knows_a_root_below_an_overlay(
     assert verdict(on).outcome is outcome
 
 
-def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
+def test_drf006_prints_no_command_for_an_absent_device() -> None:
     """`mount` cannot help if the disk is absent, so no command is printed."""
     gone = fstab_entry(mount_point="/srv", number=unknown("device UUID=…"))
-    (finding,) = verdict(having(gone)).findings
+    (finding,) = verdict(with_entries(gone)).findings
     assert finding.remedies == ()
 
 
@@ -116,7 +119,7 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
         ),
     ],
 )
-def test_drf006_compares_the_place_and_the_device(
+def test_drf006_compares_mount_point_and_device(
     there: Mount, entry: FstabEntry, outcome: Outcome
 ) -> None:
     """A mount point may be spelled differently; a different filesystem on it is a finding."""
@@ -137,11 +140,11 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
 
 
 @pytest.mark.parametrize("options", ["noauto", "defaults"])
-def test_drf006_has_no_command_behind_another_line_for_the_directory(options: str) -> None:
+def test_drf006_prints_no_command_for_a_second_entry_of_a_mount_point(options: str) -> None:
     """`mount` uses the first line, which names another filesystem (util-linux 2.38)."""
     first = fstab_entry(options, mount_point="/srv/.", number=known(DeviceNumber(8, 16)))
     second = fstab_entry(mount_point="/srv", line_number=8)
-    *_, finding = verdict(having(first, second)).findings
+    *_, finding = verdict(with_entries(first, second)).findings
     (remedy,) = finding.remedies
     assert (finding.citations[0].label, remedy.steps) == ("fstab line 8", ())
     assert "mount takes the first of them, line 7" in remedy.summary
@@ -158,11 +161,13 @@ def test_drf006_has_no_command_behind_another_line_for_the_directory(options: st
         ),
     ],
 )
-def test_drf006_says_what_a_boot_does_without_the_device(
+def test_drf006_message_says_what_the_boot_does_without_the_device(
     word: str, reported: str, advice: str
 ) -> None:
     """An absent device stops the boot if the entry lacks nofail."""
-    (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=AWAY))).findings
+    (finding,) = verdict(
+        with_entries(fstab_entry(word, mount_point="/srv", number=ABSENT_DEVICE))
+    ).findings
     assert reported in finding.message
     (remedy,) = finding.remedies
     assert remedy.summary.startswith(f"Attach the device. {advice}")
@@ -171,21 +176,23 @@ def test_drf006_says_what_a_boot_does_without_the_device(
 @pytest.mark.parametrize(
     ("spec", "is_said"), [("UUID=AB", True), ("PARTUUID=aB-01", True), ("LABEL=AB", False)]
 )
-def test_drf006_names_capitals_in_a_uuid(spec: str, *, is_said: bool) -> None:
+def test_drf006_message_names_capitals_in_a_uuid(spec: str, *, is_said: bool) -> None:
     """No device has a UUID in capitals, and mount(8) compares UUIDs as text."""
-    entry = fstab_entry(mount_point="/srv", number=AWAY)
+    entry = fstab_entry(mount_point="/srv", number=ABSENT_DEVICE)
     entry = entry._replace(line=entry.line._replace(spec=spec))
-    ((remedy,),) = (finding.remedies for finding in verdict(having(entry)).findings)
+    ((remedy,),) = (finding.remedies for finding in verdict(with_entries(entry)).findings)
     assert (remedy.summary == IN_CAPITALS) is is_said
     assert remedy.steps == ()
 
 
 @pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])
 @pytest.mark.parametrize("word", ["nofail", "defaults"])
-def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, why: Why) -> None:
+def test_drf006_unknown_device_is_not_reported_as_missing(word: str, why: Why) -> None:
     """It is still certain that nothing is mounted."""
     number = unknown("device UUID=…", why)
-    (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=number))).findings
+    (finding,) = verdict(
+        with_entries(fstab_entry(word, mount_point="/srv", number=number))
+    ).findings
     assert finding.message.endswith("Whether its device is attached is unknown.")
     assert f"UUID={UUID} may be attached" in {citation.value for citation in finding.citations}
     assert finding.summary == "an fstab entry is not mounted"
@@ -202,11 +209,9 @@ def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, wh
         ),
     ],
 )
-def test_drf006_cites_the_entry_its_device_and_the_empty_place(
-    entry: FstabEntry, cited: str
-) -> None:
+def test_drf006_cites_entry_device_and_mount_point(entry: FstabEntry, cited: str) -> None:
     """Each citation has its origin."""
-    (finding,) = verdict(having(entry)).findings
+    (finding,) = verdict(with_entries(entry)).findings
     spec = entry.line.spec
     assert [citation.value for citation in finding.citations] == [
         f"{spec} /srv ext4 defaults",
@@ -223,12 +228,12 @@ def test_drf006_cites_the_entry_its_device_and_the_empty_place(
         ("/dev/nowhere", "ro", Severity.LOW, "and remounts it"),
     ],
 )
-def test_drf006_knows_that_the_root_is_mounted_before_fstab_is_read(
+def test_drf006_root_entry_that_names_another_device(
     spec: str, mode: str, severity: Severity, words: str
 ) -> None:
     """WSL ships a label that no device has; only the remount of / fails, which may leave it ro."""
     root = mount("/", super_options=(mode,))
-    entry = fstab_entry("discard", mount_point="/", spec=spec, number=AWAY)
+    entry = fstab_entry("discard", mount_point="/", spec=spec, number=ABSENT_DEVICE)
     entry = entry._replace(other_devices=(root.device_number,))
     on = host(filesystem(mounts=(root,)), mounts=known((root,)), fstab=known((entry,)))
     (finding,) = verdict(on).findings
@@ -238,7 +243,7 @@ def test_drf006_knows_that_the_root_is_mounted_before_fstab_is_read(
 
 
 @pytest.mark.parametrize(("name", "is_offered"), [("sdb", False), ("vdb", True)])
-def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
+def test_drf006_prints_no_command_for_a_second_path_to_a_mounted_filesystem(
     name: str, *, is_offered: bool
 ) -> None:
     """The kernel would mount it as a second filesystem; a virtual disk has only one path."""
@@ -261,7 +266,7 @@ def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
     ],
     ids=["nothing was read", "a UUID of its own", "a UUID that another has", "mounted twice"],
 )
-def test_drf006_mounts_no_device_of_which_nothing_was_read(
+def test_drf006_prints_no_command_for_a_device_that_was_not_read(
     own: str | None, other: str | None, place: str, commands: list[bool]
 ) -> None:
     """With targets, the superblocks of all other devices are not read."""
@@ -277,35 +282,35 @@ def test_drf006_mounts_no_device_of_which_nothing_was_read(
     assert [bool(remedy.steps) for remedy in finding.remedies] == commands
 
 
-AWAY = unknown("device UUID=…", Why.ABSENT)
+ABSENT_DEVICE = unknown("device UUID=…", Why.ABSENT)
 NOT_MOUNTED = "an fstab entry is not mounted"
-ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
+MOUNT_ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
 
 
 @pytest.mark.parametrize(
     ("on", "severity", "summary"),
     [
         (
-            having(fstab_entry("nofail", mount_point="/srv", number=AWAY)),
+            with_entries(fstab_entry("nofail", mount_point="/srv", number=ABSENT_DEVICE)),
             "low",
             f"{NOT_MOUNTED}: its device was not found, which nofail allows",
         ),
         (
-            having(fstab_entry("defaults", mount_point="/srv", number=AWAY)),
+            with_entries(fstab_entry("defaults", mount_point="/srv", number=ABSENT_DEVICE)),
             "high",
             f"{NOT_MOUNTED}: its device was not found",
         ),
-        (having(fstab_entry("nofail", mount_point="/srv")), "low", NOT_MOUNTED),
-        (having(fstab_entry("defaults", mount_point="/srv")), "high", NOT_MOUNTED),
+        (with_entries(fstab_entry("nofail", mount_point="/srv")), "low", NOT_MOUNTED),
+        (with_entries(fstab_entry("defaults", mount_point="/srv")), "high", NOT_MOUNTED),
         (
-            having(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))),
+            with_entries(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))),
             "low",
             NOT_MOUNTED,
         ),
         (
             host(
-                filesystem(mounts=(ON_TOP,)),
-                fstab=known((fstab_entry("nofail", mount_point="/srv", number=AWAY),)),
+                filesystem(mounts=(MOUNT_ON_TOP,)),
+                fstab=known((fstab_entry("nofail", mount_point="/srv", number=ABSENT_DEVICE),)),
             ),
             "high",
             "a different filesystem is mounted than fstab names",

@@ -24,40 +24,40 @@ from support.builders import (
 )
 
 OTHER = "5b2e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b22"
-BARE = {"DEVNAME": "/dev/sda", "USEC_INITIALIZED": "1234567"}
-GOOD = {**BARE, "ID_FS_TYPE": "ext4", "ID_FS_UUID": UUID}
+BARE_RECORD = {"DEVNAME": "/dev/sda", "USEC_INITIALIZED": "1234567"}
+COMPLETE_RECORD = {**BARE_RECORD, "ID_FS_TYPE": "ext4", "ID_FS_UUID": UUID}
 BY_PATH = known((fstab_entry(spec="/dev/sda"),))
 
 
-def recorded(record: dict[str, str]) -> BlockDevice:
+def with_record(record: dict[str, str]) -> BlockDevice:
     """Build a disk with this udev record."""
     return replace(disk(), udev=tuple(sorted(record.items())))
 
 
 def verdict(record: dict[str, str], **changes: Any) -> Verdict:
     """Judge a filesystem, by default one that fstab names by its UUID."""
-    fs = filesystem(**{"stack": known(recorded(record)), **changes})
+    fs = filesystem(**{"stack": known(with_record(record)), **changes})
     return judge(check, fs, host(fs))
 
 
 @pytest.mark.parametrize(
     ("record", "changes", "outcome"),
     [
-        (GOOD, {}, Outcome.PASS),
-        ({**GOOD, "ID_FS_UUID": UUID.upper()}, {}, Outcome.PASS),
-        ({**GOOD, "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
-        ({**GOOD, "ID_FS_UUID": OTHER}, {"fstab": BY_PATH}, Outcome.FAIL),
-        ({**GOOD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
-        (BARE, {}, Outcome.FAIL),
-        (BARE, {"fstab": BY_PATH}, Outcome.PASS),
+        (COMPLETE_RECORD, {}, Outcome.PASS),
+        ({**COMPLETE_RECORD, "ID_FS_UUID": UUID.upper()}, {}, Outcome.PASS),
+        ({**COMPLETE_RECORD, "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
+        ({**COMPLETE_RECORD, "ID_FS_UUID": OTHER}, {"fstab": BY_PATH}, Outcome.FAIL),
+        ({**COMPLETE_RECORD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}, {}, Outcome.FAIL),
+        (BARE_RECORD, {}, Outcome.FAIL),
+        (BARE_RECORD, {"fstab": BY_PATH}, Outcome.PASS),
         ({}, {}, Outcome.NOT_APPLICABLE),
         ({"DEVNAME": "/dev/sda"}, {}, Outcome.NOT_APPLICABLE),
-        ({**BARE, "SYSTEMD_READY": "0"}, {}, Outcome.NOT_APPLICABLE),
-        ({**BARE, "DM_UDEV_DISABLE_OTHER_RULES_FLAG": "1"}, {}, Outcome.NOT_APPLICABLE),
-        (GOOD, {"superblock": unknown("superblock")}, Outcome.UNDETERMINED),
-        (GOOD, {"superblock": known(superblock(uuid=None))}, Outcome.UNDETERMINED),
-        (GOOD, {"fstab": unknown("fstab")}, Outcome.UNDETERMINED),
-        (GOOD, {"stack": unknown("stack")}, Outcome.UNDETERMINED),
+        ({**BARE_RECORD, "SYSTEMD_READY": "0"}, {}, Outcome.NOT_APPLICABLE),
+        ({**BARE_RECORD, "DM_UDEV_DISABLE_OTHER_RULES_FLAG": "1"}, {}, Outcome.NOT_APPLICABLE),
+        (COMPLETE_RECORD, {"superblock": unknown("superblock")}, Outcome.UNDETERMINED),
+        (COMPLETE_RECORD, {"superblock": known(superblock(uuid=None))}, Outcome.UNDETERMINED),
+        (COMPLETE_RECORD, {"fstab": unknown("fstab")}, Outcome.UNDETERMINED),
+        (COMPLETE_RECORD, {"stack": unknown("stack")}, Outcome.UNDETERMINED),
     ],
 )
 def test_drf007_outcomes(record: dict[str, str], changes: dict[str, Any], outcome: Outcome) -> None:
@@ -65,15 +65,15 @@ def test_drf007_outcomes(record: dict[str, str], changes: dict[str, Any], outcom
     assert verdict(record, **changes).outcome is outcome
 
 
-def test_drf007_a_record_that_was_not_read_is_not_good() -> None:
+def test_drf007_unread_record_does_not_pass() -> None:
     """Without udev there is no record; a record that could not be read is unknown."""
     refused = replace(disk(), udev_gap=unknown("udev record of 8:0"))
     assert verdict({}, stack=known(refused)).outcome is Outcome.UNDETERMINED
 
 
-def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
+def test_drf007_severity_is_higher_if_fstab_uses_the_links() -> None:
     """The links in /dev/disk are created from the record."""
-    stale = {**GOOD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}
+    stale = {**COMPLETE_RECORD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}
     (medium,) = verdict(stale).findings
     (low,) = verdict(stale, fstab=BY_PATH).findings
     assert (medium.severity, low.severity) == (Severity.MEDIUM, Severity.LOW)
@@ -83,7 +83,7 @@ def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
         f"The next mount of UUID={UUID} fails or finds another device: udev's record of /dev/sda "
         f"shows another filesystem (xfs, {OTHER})."
     )
-    (gone,) = verdict(BARE).findings
+    (gone,) = verdict(BARE_RECORD).findings
     assert gone.message.endswith("udev's record of /dev/sda shows no filesystem.")
     assert gone.summary == "udev does not know the filesystem on the device"
 

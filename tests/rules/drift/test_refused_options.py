@@ -28,7 +28,9 @@ OLD, MIDDLE, NEW = "4.19.0-27-amd64", "5.17.0", "6.18.0"
 REFUSES = "which this kernel's ext4 refuses"
 
 
-def asked(*words: str, release: str = NEW, fstype: str = "ext4", **changes: Any) -> Filesystem:
+def with_fstab_options(
+    *words: str, release: str = NEW, fstype: str = "ext4", **changes: Any
+) -> Filesystem:
     """Build a filesystem whose fstab entry has these options."""
     changes.setdefault("options", known(options(release=release)))
     return filesystem(fstab=known((fstab_entry(*words, fstype=fstype),)), **changes)
@@ -83,15 +85,17 @@ def refusals(found: Verdict) -> list[Finding]:
          False),
     ],
 )  # fmt: skip
-def test_what_is_refused(words: tuple[str, ...], release: str, refused: bool) -> None:
+def test_refused_options_by_kernel_release(
+    words: tuple[str, ...], release: str, refused: bool
+) -> None:
     """The kernel version, the value and the other options decide."""
-    assert bool(refusals(verdict(asked(*words, release=release), release))) is refused
+    assert bool(refusals(verdict(with_fstab_options(*words, release=release), release))) is refused
 
 
-def test_the_message_begins_with_where_the_word_is_written() -> None:
+def test_message_begins_with_the_place_of_the_option() -> None:
     """This holds for a refused option and for one without effect."""
-    (refused,) = refusals(verdict(asked("bogus")))
-    (ignored,) = verdict(asked("nobh")).findings
+    (refused,) = refusals(verdict(with_fstab_options("bogus")))
+    (ignored,) = verdict(with_fstab_options("nobh")).findings
     assert refused.message.startswith("/etc/fstab line 7 ")
     assert ignored.message.startswith("/etc/fstab line 7 ")
 
@@ -106,26 +110,26 @@ def test_the_message_begins_with_where_the_word_is_written() -> None:
         ("ext3", "4.3.0", True),
     ],
 )
-def test_the_type_decides(fstype: str, release: str, refused: bool) -> None:
+def test_refused_options_by_filesystem_type(fstype: str, release: str, refused: bool) -> None:
     """As ext3, the ext4 driver refuses options that ext3 lacks; until 4.2 ext3 had a driver."""
-    fs = asked("delalloc", fstype=fstype, release=release)
+    fs = with_fstab_options("delalloc", fstype=fstype, release=release)
     assert bool(refusals(verdict(fs, release))) is refused
 
 
-def test_a_word_in_the_mount_table_was_taken() -> None:
+def test_option_in_the_mount_table_is_accepted() -> None:
     """A vendor's kernel may accept options that no other kernel has."""
     shown = mount(super_options=("rw", "resv_strict", "noacl"))
-    assert not refusals(verdict(asked("resv_strict", "noacl", mounts=(shown,))))
+    assert not refusals(verdict(with_fstab_options("resv_strict", "noacl", mounts=(shown,))))
 
 
-def test_a_word_in_the_options_file_was_taken() -> None:
+def test_option_in_the_options_file_is_accepted() -> None:
     """The options file shows what the mount table hides."""
     live = known(options("resv_strict", release=NEW))
-    assert not refusals(verdict(asked("resv_strict", options=live)))
-    assert refusals(verdict(asked("resv_lax", options=live)))
+    assert not refusals(verdict(with_fstab_options("resv_strict", options=live)))
+    assert refusals(verdict(with_fstab_options("resv_lax", options=live)))
 
 
-def test_no_journal() -> None:
+def test_journal_options_without_a_journal() -> None:
     """The options in force have no data mode, and the superblock has no journal."""
     bare = superblock(features=superblock().features - {"has_journal"})
     live = known(options(release=NEW))
@@ -137,11 +141,11 @@ def test_no_journal() -> None:
             live.value.mount_table,
         )
     )
-    fs = asked("commit=30", options=without, superblock=known(bare))
+    fs = with_fstab_options("commit=30", options=without, superblock=known(bare))
     assert refusals(verdict(fs))
-    fs = asked("commit=5", options=without, superblock=known(bare))
+    fs = with_fstab_options("commit=5", options=without, superblock=known(bare))
     assert not refusals(verdict(fs))
-    fs = asked("commit=30", options=without, superblock=unknown("superblock"))
+    fs = with_fstab_options("commit=30", options=without, superblock=unknown("superblock"))
     found = verdict(fs)
     assert found.unknowns
     assert not refusals(found)
@@ -170,28 +174,28 @@ def test_no_journal() -> None:
         ("debug_want_extra_isize=130", NEW, True),
     ],
 )
-def test_what_a_filesystem_of_this_size_does_not_have(
-    word: str, release: str, *, refused: bool
-) -> None:
+def test_refused_options_by_filesystem_size(word: str, release: str, *, refused: bool) -> None:
     """As Linux 6.18 mounts 350 MiB: of three groups the second has a copy of the superblock."""
     sized = known(superblock(size_blocks=89600, block_bytes=4096, inode_bytes=256))
-    found = verdict(asked(word, release=release, superblock=sized), release)
+    found = verdict(with_fstab_options(word, release=release, superblock=sized), release)
     assert bool(refusals(found)) is refused
-    unread = verdict(asked(word, release=release, superblock=unknown("superblock")), release)
+    unread = verdict(
+        with_fstab_options(word, release=release, superblock=unknown("superblock")), release
+    )
     assert bool(unread.unknowns) is (release not in {OLD, "6.0.19"})
 
 
 @pytest.mark.parametrize("word", ["journal_dev=2049", "journal_path=/dev/sdb1"])
-def test_a_device_of_a_journal_that_is_inside(word: str) -> None:
+def test_journal_device_with_an_internal_journal(word: str) -> None:
     """Linux 6.18 refuses both: "filesystem has both journal inode and journal device"."""
     inside = known(superblock(journal_inode=8))
-    (finding,) = refusals(verdict(asked(word, superblock=inside)))
+    (finding,) = refusals(verdict(with_fstab_options(word, superblock=inside)))
     assert "the journal is inside the filesystem" in finding.message
-    assert verdict(asked(word, superblock=unknown("superblock"))).unknowns
+    assert verdict(with_fstab_options(word, superblock=unknown("superblock"))).unknowns
     outside = known(superblock(journal_inode=None, journal_device=2049))
-    assert not refusals(verdict(asked(word, superblock=outside)))
-    assert not refusals(verdict(asked(word, "ro", "noload", superblock=inside)))
-    assert not refusals(verdict(asked("journal_dev=0", superblock=inside)))
+    assert not refusals(verdict(with_fstab_options(word, superblock=outside)))
+    assert not refusals(verdict(with_fstab_options(word, "ro", "noload", superblock=inside)))
+    assert not refusals(verdict(with_fstab_options("journal_dev=0", superblock=inside)))
 
 
 @pytest.mark.parametrize(
@@ -203,17 +207,21 @@ def test_a_device_of_a_journal_that_is_inside(word: str) -> None:
         ("noatime", Outcome.PASS),
     ],
 )
-def test_without_a_kernel_only_what_all_kernels_do_is_reported(word: str, outcome: Outcome) -> None:
+def test_without_a_kernel_only_options_that_all_kernels_refuse(word: str, outcome: Outcome) -> None:
     """Noacl was once accepted; nobh has been ignored since 3.10, the oldest kernel examined."""
-    fs = asked(word, mounts=(mount(flags=("rw", "noatime")),))
-    fs = fs if word != "noacl" else asked(word, options=known(options("noacl", release=NEW)))
+    fs = with_fstab_options(word, mounts=(mount(flags=("rw", "noatime")),))
+    fs = (
+        fs
+        if word != "noacl"
+        else with_fstab_options(word, options=known(options("noacl", release=NEW)))
+    )
     assert verdict(fs, kernel=unknown("kernel release")).outcome is outcome
 
 
-def test_between_two_kernels_that_were_looked_at_nothing_is_guessed() -> None:
+def test_kernel_between_two_examined_releases_is_undetermined() -> None:
     """5.15 accepts nouser_xattr, 6.1 refuses it."""
     live = known(options("nouser_xattr", release=MIDDLE))
-    found = verdict(asked("nouser_xattr", options=live), MIDDLE)
+    found = verdict(with_fstab_options("nouser_xattr", options=live), MIDDLE)
     assert found.outcome is Outcome.UNDETERMINED
     assert "5.17" in found.unknowns[0].what
 
@@ -228,23 +236,25 @@ def test_between_two_kernels_that_were_looked_at_nothing_is_guessed() -> None:
         (("stripe=0",), Severity.INFO),
     ],
 )
-def test_severity(words: tuple[str, ...], severity: Severity) -> None:
+def test_severity_of_refused_and_ignored_options(
+    words: tuple[str, ...], severity: Severity
+) -> None:
     """A boot waits for an entry without nofail; an ignored option does no harm."""
-    (finding,) = verdict(asked(*words)).findings
+    (finding,) = verdict(with_fstab_options(*words)).findings
     assert finding.severity is severity
 
 
-def test_no_remount_is_offered_that_would_be_refused() -> None:
+def test_no_remount_with_a_refused_option() -> None:
     """The remount would apply the whole entry, including the refused option."""
-    found = verdict(asked("bogus", "noatime"))
+    found = verdict(with_fstab_options("bogus", "noatime"))
     commands = [s.command for f in found.findings for r in f.remedies for s in r.lines]
     assert commands
     assert not any("remount" in command for command in commands)
 
 
-def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
+def test_refused_value_is_one_finding() -> None:
     """One option leads to one finding."""
-    (finding,) = verdict(asked("data=foo")).findings
+    (finding,) = verdict(with_fstab_options("data=foo")).findings
     assert "it takes journal, ordered, writeback" in finding.message
 
 
@@ -258,6 +268,6 @@ def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
         (["a\nb", "c"], "2 options"),
     ],
 )
-def test_a_summary_names_options_that_fit_into_it(tokens: list[str], words: str) -> None:
+def test_summary_names_options_up_to_its_limit(tokens: list[str], words: str) -> None:
     """The limit is 32 characters, so that a summary can be a heading shared by several hosts."""
     assert listed(tokens) == words

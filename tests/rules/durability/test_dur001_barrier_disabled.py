@@ -32,15 +32,15 @@ from support.builders import (
 )
 from support.remedies.shell import RemedyShell
 
-THROUGH = queue(write_cache="write through")
-UNSEEN = queue(write_cache=unknown("/sys/block/sda/queue/write_cache"))
+WRITE_THROUGH = queue(write_cache="write through")
+UNKNOWN_CACHE = queue(write_cache=unknown("/sys/block/sda/queue/write_cache"))
 NO_STACK = Unknown("/sys/dev/block/8:0", Why.ABSENT, "no sysfs here", "run on the host")
 LOWER_NUMBER = DeviceNumber(254, 1)
 
 
 def member(name: str, minor: int, *, through: bool = False) -> BlockDevice:
     """Build a member disk of an array."""
-    return disk(name, DeviceNumber(8, minor), THROUGH if through else queue())
+    return disk(name, DeviceNumber(8, minor), WRITE_THROUGH if through else queue())
 
 
 def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
@@ -54,7 +54,7 @@ def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
     )
 
 
-def on(device: BlockDevice, *tokens: str, **changes: Any) -> Filesystem:
+def with_nobarrier(device: BlockDevice, *tokens: str, **changes: Any) -> Filesystem:
     """Build a filesystem on a device, with barriers off or with these options."""
     return filesystem(
         options=known(options(*(tokens or ("nobarrier",)))), stack=known(device), **changes
@@ -82,8 +82,8 @@ UNKNOWN = (Severity.HIGH, Confidence.POSSIBLE)
 NUMBER = DeviceNumber(8, 1)
 STACKS = {
     "disk, write back": (disk(), CRITICAL),
-    "disk, write through": (disk(limits=THROUGH), HARMLESS),
-    "disk, not seen": (disk(limits=UNSEEN), UNKNOWN),
+    "disk, write through": (disk(limits=WRITE_THROUGH), HARMLESS),
+    "disk, not seen": (disk(limits=UNKNOWN_CACHE), UNKNOWN),
     "partition, write back": (
         disk("sda1", NUMBER, kind="partition", below=known((disk(),))),
         CRITICAL,
@@ -99,7 +99,7 @@ STACKS = {
         UNKNOWN,
     ),
     "one of two not seen": (
-        raid([member("sdb", 16, through=True), disk("sdc", DeviceNumber(8, 32), UNSEEN)]),
+        raid([member("sdb", 16, through=True), disk("sdc", DeviceNumber(8, 32), UNKNOWN_CACHE)]),
         UNKNOWN,
     ),
     "dm that still says write back": (dm(member("sdb", 16, through=True)), DOUBTFUL),
@@ -115,11 +115,11 @@ STACKS = {
 
 
 @pytest.mark.parametrize(("device", "grade"), STACKS.values(), ids=STACKS.keys())
-def test_the_leaf_devices_decide_how_bad_it_is(
+def test_severity_by_worst_leaf_device(
     device: BlockDevice, grade: tuple[Severity, Confidence]
 ) -> None:
     """The worst leaf device counts, because stacked devices inherit or fix their cache mode."""
-    finding = finding_of(on(device))
+    finding = finding_of(with_nobarrier(device))
     assert (finding.severity, finding.confidence) == grade
 
 
@@ -127,69 +127,69 @@ def test_the_leaf_devices_decide_how_bad_it_is(
     ("disks", "names"),
     [("b", "sdb: "), ("bcd", "sdb, sdc, sdd: "), ("bcdef", "sdb, sdc, sdd and 2 more: ")],
 )
-def test_the_message_names_three_disks_and_counts_the_others(disks: str, names: str) -> None:
+def test_message_names_three_disks_and_counts_the_others(disks: str, names: str) -> None:
     """An array of sixty disks takes one line; the evidence lists all of them."""
     members = [member(f"sd{letter}", 16 * number) for number, letter in enumerate(disks, 1)]
-    assert names in finding_of(on(raid(members))).message
+    assert names in finding_of(with_nobarrier(raid(members))).message
 
 
-def lower(*tokens: str, through: bool = False) -> Filesystem:
+def backing_filesystem(*tokens: str, through: bool = False) -> Filesystem:
     """Build the filesystem that holds a loop device's backing file."""
     return filesystem(
         number=LOWER_NUMBER,
         name="vda1",
         uuid="lower",
         options=known(options(*tokens)),
-        stack=known(disk("vda", LOWER_NUMBER, THROUGH if through else queue())),
+        stack=known(disk("vda", LOWER_NUMBER, WRITE_THROUGH if through else queue())),
     )
 
 
 @pytest.mark.parametrize(
     ("others", "through", "grade"),
     [
-        ((lower(),), False, (Severity.MEDIUM, Confidence.CONFIRMED)),
-        ((lower("nobarrier"),), False, CRITICAL),
-        ((lower("nobarrier"),), True, DOUBTFUL),
+        ((backing_filesystem(),), False, (Severity.MEDIUM, Confidence.CONFIRMED)),
+        ((backing_filesystem("nobarrier"),), False, CRITICAL),
+        ((backing_filesystem("nobarrier"),), True, DOUBTFUL),
         ((), False, (Severity.MEDIUM, Confidence.LIKELY)),
     ],
     ids=["barriers on below", "off below", "off below, write through", "not ext4 below"],
 )
-def test_a_loop_device_is_judged_by_the_filesystem_that_holds_its_file(
+def test_loop_device_severity_by_filesystem_of_its_backing_file(
     others: tuple[Filesystem, ...], through: bool, grade: tuple[Severity, Confidence]
 ) -> None:
     """The loop device's "write back" is irrelevant: flushes become fsync() of the backing file."""
-    below = disk("vda", LOWER_NUMBER, THROUGH if through else queue())
+    below = disk("vda", LOWER_NUMBER, WRITE_THROUGH if through else queue())
     device = loop(known((below,)), backing=LOWER_NUMBER)
-    finding = finding_of(on(device, number=DeviceNumber(7, 0)), *others)
+    finding = finding_of(with_nobarrier(device, number=DeviceNumber(7, 0)), *others)
     assert (finding.severity, finding.confidence) == grade
 
 
-def test_the_file_of_a_loop_device_is_cited() -> None:
+def test_backing_file_of_a_loop_device_is_cited() -> None:
     """If the filesystem that holds it is unknown, the file's name may help a person."""
-    finding = finding_of(on(loop(), number=DeviceNumber(7, 0)))
+    finding = finding_of(with_nobarrier(loop(), number=DeviceNumber(7, 0)))
     file = Citation("file of loop0", "/var/lib/image.img", "/sys/block/loop0/loop")
     assert file in finding.citations
 
 
-def test_a_loop_file_on_a_filesystem_on_that_loop_ends() -> None:
+def test_circular_loop_device_terminates() -> None:
     """A backing file that, by some bind mount, is on its own loop device is not followed."""
     device = loop(backing=DeviceNumber(7, 0))
-    finding = finding_of(on(device, number=DeviceNumber(7, 0)))
+    finding = finding_of(with_nobarrier(device, number=DeviceNumber(7, 0)))
     assert finding.severity is Severity.MEDIUM
 
 
 @pytest.mark.parametrize(
     "fs",
     [
-        on(disk(), "barrier"),
-        on(disk(), "nodelalloc"),
+        with_nobarrier(disk(), "barrier"),
+        with_nobarrier(disk(), "nodelalloc"),
         filesystem(options=known(options("barrier", mount_table=["rw", "barrier"]))),
         filesystem(fstab=known((fstab_entry("nobarrier"),))),
-        on(disk(), "barrier", fstype=known("ext3")),
+        with_nobarrier(disk(), "barrier", fstype=known("ext3")),
     ],
     ids=["on", "another option", "on against the superblock", "fstab not in force", "ext3"],
 )
-def test_barriers_on_pass_with_their_evidence(fs: Filesystem) -> None:
+def test_barriers_pass_with_evidence(fs: Filesystem) -> None:
     """`nobarrier` contains `barrier`, so whole tokens are compared; a pass cites its evidence."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
@@ -201,18 +201,20 @@ def test_barriers_on_pass_with_their_evidence(fs: Filesystem) -> None:
 @pytest.mark.parametrize(
     "fs",
     [
-        on(disk()),
-        on(disk(), "barrier=0"),
-        on(disk(), fstype=known("ext3")),
-        on(disk(), fstype=known("ext2")),
-        on(disk(), mounts=()),
+        with_nobarrier(disk()),
+        with_nobarrier(disk(), "barrier=0"),
+        with_nobarrier(disk(), fstype=known("ext3")),
+        with_nobarrier(disk(), fstype=known("ext2")),
+        with_nobarrier(disk(), mounts=()),
         filesystem(options=known(options(hidden=["nobarrier"]))),
         filesystem(options=known(options("nobarrier", complete=False))),
-        on(disk(), superblock=unknown("the superblock"), read_only=unknown("read-only")),
+        with_nobarrier(
+            disk(), superblock=unknown("the superblock"), read_only=unknown("read-only")
+        ),
     ],
     ids=["mount", "barrier=0", "ext3", "ext2", "namespace", "hidden", "mount table", "no root"],
 )
-def test_nobarrier_fails_whoever_set_it(fs: Filesystem) -> None:
+def test_nobarrier_fails_from_any_origin(fs: Filesystem) -> None:
     """This includes ext2 and ext3, another namespace, the superblock, and a scan without root."""
     verdict = verdict_of(fs)
     assert (verdict.outcome, verdict.findings[0].severity) == (Outcome.FAIL, Severity.CRITICAL)
@@ -233,16 +235,16 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     ],
     ids=["nothing", "a mount table without the word", "other words"],
 )
-def test_silence_of_the_mount_table_is_not_a_pass(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_does_not_pass(evidence: Any) -> None:
     """An unread superblock may hide nobarrier."""
     verdict = verdict_of(filesystem(options=evidence))
     assert verdict.outcome is Outcome.UNDETERMINED
     assert verdict.unknowns[0].hint == "run as root"
 
 
-def test_a_read_only_superblock_is_latent() -> None:
+def test_read_only_superblock_is_latent() -> None:
     """Nothing is written that could be lost until someone remounts it."""
-    finding = finding_of(on(disk(), read_only=known(value=True)))
+    finding = finding_of(with_nobarrier(disk(), read_only=known(value=True)))
     assert finding.severity is Severity.INFO
     assert "read-only" in finding.message
 
@@ -251,12 +253,10 @@ def test_a_read_only_superblock_is_latent() -> None:
     ("fs", "gap"),
     [
         (filesystem(options=known(options("nobarrier")), stack=NO_STACK), NO_STACK),
-        (on(disk(limits=UNSEEN)), UNSEEN.write_cache),
+        (with_nobarrier(disk(limits=UNKNOWN_CACHE)), UNKNOWN_CACHE.write_cache),
     ],
 )
-def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_reported(
-    fs: Filesystem, gap: Unknown
-) -> None:
+def test_unknown_cache_is_assumed_volatile_and_reported(fs: Filesystem, gap: Unknown) -> None:
     """In a container without sysfs the finding is possible, and the gap is reported with it."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.FAIL
@@ -264,9 +264,9 @@ def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_reported(
     assert verdict.unknowns == (gap,)
 
 
-def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
+def test_cites_every_device_and_the_origin_of_the_option() -> None:
     """The finding cites the option, its origin, fstab, and the cache of each member."""
-    fs = on(
+    fs = with_nobarrier(
         raid([member("sdb", 16, through=True), member("sdc", 32)]),
         fstab=known((fstab_entry("noatime", "barrier=0"),)),
     )
@@ -284,7 +284,7 @@ def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
     assert "sdb" not in finding.message
 
 
-def test_every_layer_that_says_something_is_cited_once() -> None:
+def test_each_conflicting_source_is_cited_once() -> None:
     """The kernel, the superblock and the mount table are cited where they disagree."""
     found = options("nobarrier")
     layers = (
@@ -295,7 +295,7 @@ def test_every_layer_that_says_something_is_cited_once() -> None:
     with_layers = tuple(
         o._replace(layers=layers) if o.name == "barrier" else o for o in found.options
     )
-    fs = on(disk(limits=THROUGH))
+    fs = with_nobarrier(disk(limits=WRITE_THROUGH))
     fs = fs._replace(options=known(found._replace(options=with_layers)))
     assert [(each.label, each.value, each.origin) for each in finding_of(fs).citations] == [
         ("option in force: barrier", "nobarrier", "/proc/fs/ext4/sda/options"),
@@ -306,7 +306,7 @@ def test_every_layer_that_says_something_is_cited_once() -> None:
     ]
 
 
-def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
+def test_hidden_nobarrier_is_attributed_to_the_superblock() -> None:
     """The evidence names the superblock, and the remedy clears its bit."""
     fs = filesystem(
         options=known(options(hidden=["nobarrier"])),
@@ -324,28 +324,28 @@ def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
     ("fs", "arguments", "expected"),
     [
         (
-            on(disk(), mounts=(mount("/"),)),
+            with_nobarrier(disk(), mounts=(mount("/"),)),
             ("quiet", "rootflags=noatime,barrier=0"),
             "Enable barriers. Correct rootflags= in the boot loader's configuration as well.",
         ),
         (
-            on(disk()),
+            with_nobarrier(disk()),
             ("rootflags=nobarrier",),
             (
                 "Enable barriers. Neither fstab nor the superblock sets it: correct the unit or "
                 "script that mounts it."
             ),
         ),
-        (on(disk(), fstab=known((fstab_entry("nobarrier"),))), (), "Enable barriers."),
+        (with_nobarrier(disk(), fstab=known((fstab_entry("nobarrier"),))), (), "Enable barriers."),
         (
-            on(disk(), fstab=known((fstab_entry("nobarrier"),)), mounts=()),
+            with_nobarrier(disk(), fstab=known((fstab_entry("nobarrier"),)), mounts=()),
             (),
             "Enable barriers, in the mount namespace that has it mounted.",
         ),
     ],
     ids=["rootflags", "not the root", "fstab", "elsewhere"],
 )
-def test_the_remedy_names_what_no_command_can_correct(
+def test_remedy_names_settings_that_no_command_changes(
     fs: Filesystem, arguments: tuple[str, ...], expected: str
 ) -> None:
     """They are the kernel command line, a unit or script, and another namespace."""
@@ -353,9 +353,9 @@ def test_the_remedy_names_what_no_command_can_correct(
     assert verdict.findings[0].remedies[0].summary == expected
 
 
-def test_the_second_remedy_is_advice() -> None:
+def test_second_remedy_is_advice_without_commands() -> None:
     """For those who wanted speed, it describes an alternative without a command to copy."""
-    advice = finding_of(on(disk())).remedies[1]
+    advice = finding_of(with_nobarrier(disk())).remedies[1]
     assert (advice.steps, advice.disruption) == ((), Disruption.ONLINE)
 
 
@@ -373,7 +373,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
+def test_remedy_on_a_real_filesystem(shell: RemedyShell) -> None:
     """After the steps the rule passes, also after a new mount; the rollback undoes them."""
     fs = shell.filesystem({"barrier": Provenance.MOUNT})
     before = shell.state()

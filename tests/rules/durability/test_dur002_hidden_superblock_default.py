@@ -35,7 +35,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def hiding(*tokens: str, **changes: object) -> Filesystem:
+def with_hidden_options(*tokens: str, **changes: object) -> Filesystem:
     """Build a filesystem whose superblock hides these options."""
     return filesystem(options=known(options(hidden=tokens)), **changes)
 
@@ -59,11 +59,11 @@ def hiding(*tokens: str, **changes: object) -> Filesystem:
         ),
     ],
 )
-def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
+def test_one_finding_with_the_worst_severity_of_all_hidden_options(
     tokens: list[str], severity: Severity, named: str
 ) -> None:
     """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 rate their effects."""
-    finding = finding_of(hiding(*tokens))
+    finding = finding_of(with_hidden_options(*tokens))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert all(token in finding.message for token in tokens)
     assert finding.summary == f"the superblock sets hidden options: {named}"
@@ -72,7 +72,7 @@ def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
     assert hidden == tokens
 
 
-def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> None:
+def test_option_cleared_by_tune2fs_while_mounted_needs_only_a_remount() -> None:
     """The mount keeps what the superblock had set at mount time: only a remount is missing."""
     cleared = options(hidden=["nobarrier", "discard"], set_by=Provenance.UNKNOWN)
     finding = finding_of(filesystem(options=known(cleared)))
@@ -93,8 +93,8 @@ def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> N
     [
         filesystem(),
         filesystem(options=known(options("nobarrier", "data=writeback"))),
-        hiding("errors=remount-ro"),
-        hiding("acl", "user_xattr", "grpid"),
+        with_hidden_options("errors=remount-ro"),
+        with_hidden_options("acl", "user_xattr", "grpid"),
         filesystem(
             options=known(options(hidden=["nodelalloc"], set_by=Provenance.IMPLIED)),
         ),
@@ -103,7 +103,7 @@ def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> N
     ],
     ids=["nothing", "shown", "errors", "good", "implied", "no root", "superblock only"],
 )
-def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
+def test_visible_safe_and_implied_options_pass(fs: Filesystem) -> None:
     """Only dangerous options that nothing shows are found; the evidence is the mount table."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
@@ -113,7 +113,7 @@ def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
 @pytest.mark.parametrize(
     ("tokens", "outcome"), [((), Outcome.UNDETERMINED), (("barrier",), Outcome.PASS)]
 )
-def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
+def test_superblock_option_is_active_unless_the_mount_shows_its_opposite(
     tokens: tuple[str, ...], outcome: Outcome
 ) -> None:
     """If neither the options file nor the mount table could be read, nothing shows the option."""
@@ -125,7 +125,7 @@ def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
     assert verdict.outcome is outcome
 
 
-def test_without_root_the_options_file_gives_them_away() -> None:
+def test_without_root_hidden_options_are_found_by_comparing_two_files() -> None:
     """Comparing the two files shows that the superblock sets it; bits or string are left open."""
     fs = filesystem(
         options=known(options(hidden=["nobarrier"], set_by=Provenance.SUPERBLOCK)),
@@ -154,7 +154,7 @@ def test_without_root_the_options_file_gives_them_away() -> None:
     ],
     ids=["nothing", "mount table only", "no mount table to compare with"],
 )
-def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) -> None:
+def test_mount_table_or_options_file_alone_is_undetermined(fs: Filesystem) -> None:
     """The mount table alone proves nothing, and neither does the options file without it."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.UNDETERMINED
@@ -168,7 +168,7 @@ def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) 
         ((Layer(Provenance.MOUNT, "nobarrier", "mountinfo"),), Outcome.PASS),
     ],
 )
-def test_what_an_unknown_kernel_may_have_as_its_default_is_undetermined(
+def test_possible_default_of_an_unknown_kernel_is_undetermined(
     layers: tuple[Layer, ...], outcome: Outcome
 ) -> None:
     """Whether it differs from the default is unknown, unless the mount table lists it."""
@@ -195,7 +195,7 @@ def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
         (["journal_data_writeback"], "data=journal", Severity.LOW, "data=journal"),
     ],
 )
-def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
+def test_unmounted_superblock_with_dangerous_options(
     bits: list[str], string: str, severity: Severity, words: str
 ) -> None:
     """The string overrides the bits; options that other rules judge when mounted are medium."""
@@ -208,14 +208,14 @@ def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
     )
 
 
-def test_a_superblock_without_danger_passes_before_its_mount() -> None:
+def test_unmounted_superblock_with_safe_options_passes() -> None:
     """The evidence lists what the superblock sets."""
     verdict = verdict_of(unmounted("user_xattr"))
     assert verdict.outcome is Outcome.PASS
     assert [each.value for each in verdict.evidence] == ["acl, user_xattr"]
 
 
-def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
+def test_data_mode_without_a_journal_passes() -> None:
     """The bits remain in the superblock when tune2fs removes the journal."""
     held = superblock(
         default_mount_options=("journal_data_writeback",), features=frozenset({"extent"})
@@ -223,13 +223,13 @@ def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
     assert verdict_of(unmounted(superblock=known(held))).outcome is Outcome.PASS
 
 
-def test_an_unread_superblock_of_what_is_not_mounted_is_undetermined() -> None:
+def test_unmounted_unread_superblock_is_undetermined() -> None:
     """Nothing but the superblock could show it."""
     verdict = verdict_of(unmounted(superblock=NO_SUPERBLOCK))
     assert verdict.outcome is Outcome.UNDETERMINED
 
 
-def test_a_harmless_string_is_reported_before_the_mount_too() -> None:
+def test_harmless_string_of_an_unmounted_superblock_is_reported() -> None:
     """The finding has no command, because nothing has to be removed."""
     finding = finding_of(unmounted(string="commit=30"))
     assert finding.severity is Severity.LOW
@@ -237,7 +237,7 @@ def test_a_harmless_string_is_reported_before_the_mount_too() -> None:
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
-def test_what_fstab_says_of_it_is_reported_before_the_mount() -> None:
+def test_fstab_entry_of_an_unmounted_filesystem_is_cited() -> None:
     """An fstab entry of the device decides what is finally in force."""
     fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
     finding = finding_of(fs)
@@ -245,7 +245,7 @@ def test_what_fstab_says_of_it_is_reported_before_the_mount() -> None:
     assert "noatime,delalloc" in [each.value for each in finding.citations]
 
 
-def test_a_string_in_the_superblock_is_reported_even_when_it_is_harmless() -> None:
+def test_harmless_string_in_the_superblock_is_reported() -> None:
     """Few people know that the string exists; it sets options for every mount."""
     fs = filesystem(superblock=known(superblock(mount_option_string="commit=30"), "dumpe2fs -h"))
     finding = finding_of(fs)
@@ -256,16 +256,18 @@ def test_a_string_in_the_superblock_is_reported_even_when_it_is_harmless() -> No
     ]
 
 
-def test_an_option_that_fstab_says_too_is_reported_so() -> None:
+def test_option_that_fstab_sets_too_is_reported_so() -> None:
     """In that case the administrator knows of it, although the mount table does not show it."""
-    finding = finding_of(hiding("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),))))
+    finding = finding_of(
+        with_hidden_options("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),)))
+    )
     assert "fstab also sets nodelalloc" in finding.message
     assert "noatime,nodelalloc" in [each.value for each in finding.citations]
 
 
-def test_the_remedy_clears_everything_in_one_go() -> None:
+def test_remedy_clears_all_bits_with_one_command() -> None:
     """One command clears the bits, and one new mount suffices: a remount cannot change data=."""
-    fs = hiding(
+    fs = with_hidden_options(
         "nobarrier",
         "nodelalloc",
         "data=writeback",
@@ -286,14 +288,14 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
     assert "A remount cannot change data=" in remedy.summary
 
 
-def below_tidb(fs: Filesystem) -> Finding:
+def finding_with_tidb_profile(fs: Filesystem) -> Finding:
     """Return the only finding of a filesystem on which a product demands nodelalloc."""
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     return finding
 
 
-def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
+def test_remedy_sets_nodelalloc_that_data_journal_implied() -> None:
     """data=journal implies nodelalloc, so the new mount without it has to set it."""
     found = options("nodelalloc", hidden=["data=journal"])
     implied = tuple(
@@ -304,7 +306,7 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
         options=known(found._replace(options=implied)),
         superblock=known(superblock(default_mount_options=("journal_data",))),
     )
-    remedy = below_tidb(fs).remedies[0]
+    remedy = finding_with_tidb_profile(fs).remedies[0]
     assert "nodelalloc is set: required by " in remedy.summary
     assert "persistent: mount -t ext4 -o rw,relatime,data=ordered,nodelalloc" in " ".join(
         step_lines(remedy.steps)
@@ -312,10 +314,12 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
 
 
 @pytest.mark.parametrize("mounted", [True, False])
-def test_what_a_profile_demands_stays(mounted: bool) -> None:
+def test_remedy_keeps_demanded_options(mounted: bool) -> None:
     """The other options are removed; the demanded one is reported as hidden, but kept."""
     words = ("nodelalloc", "nobarrier")
-    finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
+    finding = finding_with_tidb_profile(
+        with_hidden_options(*words) if mounted else unmounted(*words)
+    )
     remedy = finding.remedies[0]
     assert "nodelalloc" in finding.message
     assert "nodelalloc is kept: required by TiDB and TiKV (profile tidb)." in remedy.summary
@@ -324,9 +328,11 @@ def test_what_a_profile_demands_stays(mounted: bool) -> None:
 
 
 @pytest.mark.parametrize("mounted", [True, False])
-def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
+def test_demanded_options_are_only_moved(mounted: bool) -> None:
     """Removing it would only bring back the kernel's default."""
-    finding = below_tidb(hiding("nodelalloc") if mounted else unmounted("nodelalloc"))
+    finding = finding_with_tidb_profile(
+        with_hidden_options("nodelalloc") if mounted else unmounted("nodelalloc")
+    )
     assert [remedy.steps for remedy in finding.remedies] == [()]
     assert finding.remedies[0].summary.startswith("If the options are wanted: set them in fstab")
 
@@ -347,7 +353,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
+def test_remedy_on_a_real_filesystem(shell: RemedyShell) -> None:
     """From the next mount on nothing is hidden; the rollback restores everything."""
     bits = Provenance.SUPERBLOCK_BITS
     provenances = {"barrier": bits, "data": bits, "auto_da_alloc": Provenance.SUPERBLOCK_STRING}
@@ -371,7 +377,7 @@ def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
     assert shell.state() == before
 
 
-def test_bits_and_string_are_distinguished_and_the_string_wins() -> None:
+def test_string_overrides_bits() -> None:
     """An option that ext4 does not have is omitted, and an empty string sets nothing."""
     held = superblock(
         default_mount_options=("acl", "nobarrier", "journal_data"),

@@ -35,14 +35,14 @@ NO_JOURNAL_OPTIONS = type(NO_JOURNAL)(
 )
 
 
-def verdict_of(fs: Filesystem, **around: Any) -> Verdict:
+def verdict_of(fs: Filesystem, **mounts_around: Any) -> Verdict:
     """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs, **around))
+    return judge(check, fs, host(fs, **mounts_around))
 
 
-def finding_of(fs: Filesystem, **around: Any) -> Finding:
+def finding_of(fs: Filesystem, **mounts_around: Any) -> Finding:
     """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs, **around)
+    verdict = verdict_of(fs, **mounts_around)
     assert len(verdict.findings) == 1, verdict
     return verdict.findings[0]
 
@@ -64,7 +64,7 @@ def writeback(*tokens: str, **changes: Any) -> Filesystem:
         ("/var/lib/kubelet/pods/1/volumes/kubernetes.io~csi/a/mount", Severity.HIGH),
     ],
 )
-def test_it_is_worse_where_several_users_keep_their_files(place: str, severity: Severity) -> None:
+def test_severity_is_higher_on_multi_user_filesystems(place: str, severity: Severity) -> None:
     """Data exposed by a crash there belongs to another user."""
     finding = finding_of(writeback(NOLOCK_OFF, mounts=(mount(place),)))
     assert finding.severity is severity
@@ -81,7 +81,7 @@ OVERLAY = mount(
 
 
 @pytest.mark.parametrize(
-    ("others", "around", "severity"),
+    ("others", "mounts_around", "severity"),
     [
         ((OVERLAY,), {}, Severity.HIGH),
         ((OVERLAY,), {"container": "docker"}, Severity.MEDIUM),
@@ -94,12 +94,12 @@ OVERLAY = mount(
     ],
     ids=["on the root", "seen from within", "on another filesystem", "none"],
 )
-def test_layers_of_containers_are_tenants(
-    others: tuple[Mount, ...], around: dict[str, Any], severity: Severity
+def test_container_layers_count_as_multiple_users(
+    others: tuple[Mount, ...], mounts_around: dict[str, Any], severity: Severity
 ) -> None:
     """Container storage is usually in a directory of the root filesystem."""
     fs = writeback(NOLOCK_OFF, mounts=(mount("/"),))
-    finding = finding_of(fs, mounts=known((*fs.mounts, *others)), **around)
+    finding = finding_of(fs, mounts=known((*fs.mounts, *others)), **mounts_around)
     assert finding.severity is severity
 
 
@@ -112,7 +112,7 @@ def test_layers_of_containers_are_tenants(
         ("/home", ("nodioread_nolock",), (Severity.HIGH, Confidence.CONFIRMED)),
     ],
 )
-def test_with_unwritten_extents_it_is_low_and_likely(
+def test_severity_with_unwritten_extents_is_low_and_likely(
     place: str, tokens: tuple[str, ...], grade: tuple[Severity, Confidence]
 ) -> None:
     """With delalloc and dioread_nolock most new blocks read as zeros until data is written."""
@@ -121,13 +121,13 @@ def test_with_unwritten_extents_it_is_low_and_likely(
     assert ("protect most files" in finding.message) is (not tokens)
 
 
-def test_old_kernels_have_no_unwritten_extents_by_default() -> None:
+def test_severity_on_kernels_without_dioread_nolock_by_default() -> None:
     """Before 5.6 dioread_nolock is off by default."""
     fs = filesystem(options=known(options(WRITEBACK, release="4.19.0-26-amd64")))
     assert finding_of(fs).confidence is Confidence.CONFIRMED
 
 
-def test_a_read_only_mount_is_a_note() -> None:
+def test_read_only_mount_is_info() -> None:
     """Nothing is being written when it crashes."""
     finding = finding_of(writeback(read_only=known(value=True)))
     assert finding.severity is Severity.INFO
@@ -147,7 +147,7 @@ def test_a_read_only_mount_is_a_note() -> None:
     ],
     ids=["default", "journal", "fstab not in force", "superblock overruled"],
 )
-def test_another_mode_passes_with_its_evidence(fs: Filesystem) -> None:
+def test_other_modes_pass_with_evidence(fs: Filesystem) -> None:
     """The option in force counts, not what some configuration sets."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
@@ -161,7 +161,7 @@ def test_another_mode_passes_with_its_evidence(fs: Filesystem) -> None:
         (filesystem(options=known(NO_JOURNAL_OPTIONS)), "without a journal"),
     ],
 )
-def test_without_a_journal_in_use_there_is_no_mode(fs: Filesystem, note: str) -> None:
+def test_not_applicable_without_an_active_journal(fs: Filesystem, note: str) -> None:
     """The options file then has no data= line."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
@@ -172,12 +172,12 @@ def test_without_a_journal_in_use_there_is_no_mode(fs: Filesystem, note: str) ->
     "evidence",
     [unknown("the options"), known(options(complete=False)), known(options("rw", complete=False))],
 )
-def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_is_undetermined(evidence: Any) -> None:
     """The superblock may hide the mode."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
-def test_the_superblock_is_cited_as_the_cause() -> None:
+def test_cites_the_superblock_as_the_origin() -> None:
     """DUR002 reports that it is hidden; this rule reports its effect."""
     fs = filesystem(
         options=known(options(hidden=[WRITEBACK])),
@@ -204,7 +204,7 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
     ]
 
 
-def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
+def test_remedy_edits_fstab_before_the_unmount() -> None:
     """No remount changes the mode, and a mount before the edit would read the old option."""
     (remedy,) = finding_of(writeback()).remedies
     assert step_lines(remedy.steps) == [
@@ -216,7 +216,7 @@ def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
     assert remedy.disruption is Disruption.UNMOUNT
 
 
-def test_journal_async_commit_goes_with_it() -> None:
+def test_remedy_removes_journal_async_commit_too() -> None:
     """The kernel refuses the option in ordered mode."""
     (remedy,) = finding_of(writeback("journal_async_commit")).remedies
     assert "journal_async_commit is removed too" in remedy.summary
@@ -241,7 +241,7 @@ def test_journal_async_commit_goes_with_it() -> None:
     ],
     ids=["root", "several mounts", "another namespace"],
 )
-def test_where_one_command_cannot_unmount_it_no_command_tries(
+def test_no_unmount_command_if_one_unmount_is_not_enough(
     fs: Filesystem, arguments: tuple[str, ...], words: str
 ) -> None:
     """The origin of the mode is still corrected, and the advice describes the rest."""
@@ -250,7 +250,7 @@ def test_where_one_command_cannot_unmount_it_no_command_tries(
     assert not any(step.command.startswith(("umount", "mount")) for step in remedy.lines)
 
 
-def test_the_root_needs_a_restart() -> None:
+def test_root_remedy_requires_a_restart() -> None:
     """The remedy says so at its start."""
     fs = writeback(mounts=(mount("/"),), fstab=known((fstab_entry(WRITEBACK, mount_point="/"),)))
     (remedy,) = finding_of(fs).remedies
@@ -262,11 +262,11 @@ def test_the_root_needs_a_restart() -> None:
 SUMMARY = "Mount with data=ordered"
 
 
-def _store_a_list(stage: LoopMount) -> None:
+def _store_a_list(loop_mount: LoopMount) -> None:
     """Write what tune2fs 1.47.0 cannot: two options in the superblock's string."""
     request = "set_super_value mount_opts data=writeback,commit=30"
-    run("debugfs", "-w", "-R", request, stage.device)
-    stage.mount("noexec")
+    run("debugfs", "-w", "-R", request, loop_mount.device)
+    loop_mount.mount("noexec")
 
 
 REMEDY_CASES = (

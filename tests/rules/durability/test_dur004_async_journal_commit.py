@@ -27,8 +27,8 @@ from support.remedies.steps_as_text import step_lines
 
 NAME = "journal_async_commit"
 WORDS = ("data=writeback", NAME)
-THROUGH = disk(limits=queue(write_cache="write through"))
-UNSEEN = disk(limits=queue(write_cache=unknown("/sys/block/sda/queue/write_cache")))
+WRITE_THROUGH = disk(limits=queue(write_cache="write through"))
+UNKNOWN_CACHE = disk(limits=queue(write_cache=unknown("/sys/block/sda/queue/write_cache")))
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -43,7 +43,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def asynchronous(**changes: Any) -> Filesystem:
+def with_async_commit(**changes: Any) -> Filesystem:
     """Build a filesystem with the option in force, which its fstab entry also sets."""
     shown = mount(super_options=("rw", *WORDS))
     values = {"fstab": known((fstab_entry(*WORDS),)), "mounts": (shown,), **changes}
@@ -54,35 +54,35 @@ def asynchronous(**changes: Any) -> Filesystem:
     ("stack", "severity", "confidence"),
     [
         (known(disk()), Severity.HIGH, Confidence.CONFIRMED),
-        (known(THROUGH), Severity.MEDIUM, Confidence.CONFIRMED),
-        (known(UNSEEN), Severity.HIGH, Confidence.POSSIBLE),
+        (known(WRITE_THROUGH), Severity.MEDIUM, Confidence.CONFIRMED),
+        (known(UNKNOWN_CACHE), Severity.HIGH, Confidence.POSSIBLE),
         (known(loop()), Severity.MEDIUM, Confidence.LIKELY),
         (unknown("the stack"), Severity.HIGH, Confidence.POSSIBLE),
     ],
     ids=["write back", "write through", "cache not seen", "loop", "devices not seen"],
 )
-def test_the_caches_below_say_how_bad_it_is(
+def test_severity_by_write_cache_of_the_devices(
     stack: Any, severity: Severity, confidence: Confidence
 ) -> None:
     """A cache that cannot be seen is assumed to be volatile."""
-    finding = finding_of(asynchronous(stack=stack))
+    finding = finding_of(with_async_commit(stack=stack))
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
-@pytest.mark.parametrize("stack", [known(UNSEEN), unknown("the stack")])
-def test_what_is_unseen_is_reported_beside_the_finding(stack: Any) -> None:
+@pytest.mark.parametrize("stack", [known(UNKNOWN_CACHE), unknown("the stack")])
+def test_finding_with_unknown_cache_reports_the_gap(stack: Any) -> None:
     """The gap is part of the verdict."""
-    verdict = verdict_of(asynchronous(stack=stack))
+    verdict = verdict_of(with_async_commit(stack=stack))
     assert verdict.outcome is Outcome.FAIL
     assert verdict.unknowns
 
 
-def test_a_read_only_mount_is_a_note() -> None:
+def test_read_only_mount_is_info() -> None:
     """Nothing is committed."""
-    assert finding_of(asynchronous(read_only=known(value=True))).severity is Severity.INFO
+    assert finding_of(with_async_commit(read_only=known(value=True))).severity is Severity.INFO
 
 
-def test_what_is_not_listed_is_not_in_force() -> None:
+def test_option_missing_from_the_options_file_passes() -> None:
     """The options file lists it whenever it is in force; data=writeback alone passes here."""
     verdict = verdict_of(filesystem(options=known(options("data=writeback"))))
     assert verdict.outcome is Outcome.PASS
@@ -92,7 +92,7 @@ def test_what_is_not_listed_is_not_in_force() -> None:
 
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
-def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_is_undetermined(evidence: Any) -> None:
     """A string in the unread superblock may set it."""
     fs = filesystem(options=evidence, superblock=unknown("superblock"))
     assert verdict_of(fs).outcome is Outcome.UNDETERMINED
@@ -102,21 +102,23 @@ def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
     ("string", "outcome"),
     [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
 )
-def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
+def test_superblock_string_decides_if_the_mount_table_lacks_the_option(
+    string: str, outcome: Outcome
+) -> None:
     """The table shows the option unless the superblock's string sets it."""
     held = superblock(mount_option_string=string.replace("STRING", NAME))
     fs = filesystem(options=known(options(complete=False)), superblock=known(held))
     assert verdict_of(fs).outcome is outcome
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
+def test_remedy_keeps_the_data_mode() -> None:
     """Whether writeback is wanted is for another rule to judge."""
-    (remedy,) = finding_of(asynchronous()).remedies
+    (remedy,) = finding_of(with_async_commit()).remedies
     assert step_lines(remedy.steps) == [
         "persistent: fstab 7: data=writeback,journal_async_commit -> data=writeback",
         "immediate: umount /data",

@@ -17,9 +17,9 @@ from support.builders import disk, filesystem, host, known, mount, options, supe
 from support.filesystems.scratch import apply_remedy, run
 from support.remedies.case import LoopMount, RemedyCase
 
-EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
-WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))
-UNKNOWN = unknown("it")
+FEATURES_WITHOUT_JOURNAL = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
+WITHOUT_JOURNAL = known(superblock(features=FEATURES_WITHOUT_JOURNAL, journal_bytes=None))
+UNKNOWN_FACT = unknown("it")
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -27,71 +27,71 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def unlisted(*tokens: str) -> EffectiveOptions:
+def options_without_data_mode(*tokens: str) -> EffectiveOptions:
     """Build the options of a mount without a journal, which have no data= line."""
     full = options(*tokens)
     return full._replace(options=tuple(each for each in full.options if each.name != "data"))
 
 
-def without(**changes: Any) -> Filesystem:
+def without_journal(**changes: Any) -> Filesystem:
     """Build a filesystem without a journal."""
-    values: dict[str, Any] = {"options": known(unlisted()), "superblock": WITHOUT}
+    values: dict[str, Any] = {"options": known(options_without_data_mode()), "superblock": WITHOUT_JOURNAL}
     values.update(changes)
     return filesystem(**values)
 
 
-def unmounted(**changes: Any) -> Filesystem:
+def unmounted_without_journal(**changes: Any) -> Filesystem:
     """Build an unmounted filesystem without a journal."""
     gap = unknown("it is not mounted")
     values = {"alive": False, "mounts": (), "options": gap, "fstype": gap, "read_only": gap}
-    return without(**{**values, **changes})
+    return without_journal(**{**values, **changes})
 
 
 SMALL = known(disk(size_sectors=known((512 << 20) // 512)))
 OUTCOMES = {
     "the default": (filesystem(), Outcome.PASS),
     "writeback": (filesystem(options=known(options("data=writeback"))), Outcome.PASS),
-    "seen without root": (filesystem(superblock=UNKNOWN), Outcome.PASS),
+    "seen without root": (filesystem(superblock=UNKNOWN_FACT), Outcome.PASS),
     "by the superblock": (
         filesystem(options=known(options(complete=False))),
         Outcome.PASS,
     ),
-    "none": (without(), Outcome.FAIL),
-    "none, seen without root": (without(superblock=UNKNOWN), Outcome.FAIL),
-    "none, by the superblock": (without(options=known(options(complete=False))), Outcome.FAIL),
-    "left out": (filesystem(options=known(unlisted("norecovery"))), Outcome.FAIL),
-    "ext2": (without(fstype=known("ext2")), Outcome.NOT_APPLICABLE),
-    "read-only": (without(read_only=known(value=True)), Outcome.NOT_APPLICABLE),
-    "a small boot medium": (without(stack=SMALL), Outcome.NOT_APPLICABLE),
+    "none": (without_journal(), Outcome.FAIL),
+    "none, seen without root": (without_journal(superblock=UNKNOWN_FACT), Outcome.FAIL),
+    "none, by the superblock": (without_journal(options=known(options(complete=False))), Outcome.FAIL),
+    "left out": (filesystem(options=known(options_without_data_mode("norecovery"))), Outcome.FAIL),
+    "ext2": (without_journal(fstype=known("ext2")), Outcome.NOT_APPLICABLE),
+    "read-only": (without_journal(read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+    "a small boot medium": (without_journal(stack=SMALL), Outcome.NOT_APPLICABLE),
     "a small filesystem on a device of unknown size": (
-        without(stack=UNKNOWN, superblock=known(WITHOUT.value._replace(size_blocks=1 << 15))),
+        without_journal(stack=UNKNOWN_FACT, superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=1 << 15))),
         Outcome.NOT_APPLICABLE,
     ),
     "a size that cannot be": (
-        without(stack=UNKNOWN, superblock=known(WITHOUT.value._replace(size_blocks=0))),
+        without_journal(stack=UNKNOWN_FACT, superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=0))),
         Outcome.FAIL,
     ),
-    "an image": (unmounted(), Outcome.FAIL),
-    "an image with a journal": (unmounted(superblock=known(superblock())), Outcome.PASS),
+    "an image": (unmounted_without_journal(), Outcome.FAIL),
+    "an image with a journal": (unmounted_without_journal(superblock=known(superblock())), Outcome.PASS),
     "an image of ext2": (
-        unmounted(superblock=known(superblock(features=frozenset()))),
+        unmounted_without_journal(superblock=known(superblock(features=frozenset()))),
         Outcome.NOT_APPLICABLE,
     ),
-    "an image that cannot be read": (unmounted(superblock=UNKNOWN), Outcome.UNDETERMINED),
+    "an image that cannot be read": (unmounted_without_journal(superblock=UNKNOWN_FACT), Outcome.UNDETERMINED),
     "nothing seen": (
-        filesystem(options=known(options(complete=False)), superblock=UNKNOWN),
+        filesystem(options=known(options(complete=False)), superblock=UNKNOWN_FACT),
         Outcome.UNDETERMINED,
     ),
-    "options not seen": (filesystem(options=UNKNOWN), Outcome.UNDETERMINED),
+    "options not seen": (filesystem(options=UNKNOWN_FACT), Outcome.UNDETERMINED),
     "no table seen": (
         filesystem(options=known(options(complete=False)._replace(mount_table=None))),
         Outcome.UNDETERMINED,
     ),
     "no table seen, and none": (
-        without(options=known(options(complete=False)._replace(mount_table=None))),
+        without_journal(options=known(options(complete=False)._replace(mount_table=None))),
         Outcome.FAIL,
     ),
-    "type not seen": (without(fstype=UNKNOWN), Outcome.UNDETERMINED),
+    "type not seen": (without_journal(fstype=UNKNOWN_FACT), Outcome.UNDETERMINED),
 }
 
 
@@ -107,7 +107,7 @@ def found(fs: Filesystem) -> Finding:
     return finding
 
 
-STORE = known(disk(model="Amazon EC2 NVMe Instance Storage"))
+INSTANCE_STORE = known(disk(model="Amazon EC2 NVMe Instance Storage"))
 
 
 EFFECT = "a crash can lose files and needs a full e2fsck"
@@ -116,34 +116,34 @@ EFFECT = "a crash can lose files and needs a full e2fsck"
 @pytest.mark.parametrize(
     ("fs", "severity"),
     [
-        (without(mounts=(mount("/"),)), Severity.HIGH),
-        (without(mounts=(mount("/var/lib/mysql"),)), Severity.HIGH),
-        (without(mounts=(mount("/data"),)), Severity.MEDIUM),
-        (without(mounts=(mount("/various"),)), Severity.MEDIUM),
-        (without(mounts=(mount(FLEETING[0]),)), Severity.LOW),
-        (without(mounts=(mount("/var/cache/apt"),)), Severity.LOW),
-        (without(mounts=(mount("/var/lib/kafka"),), stack=STORE), Severity.LOW),
-        (without(mounts=(mount("/var/log"),), stack=known(disk("zram1"))), Severity.LOW),
-        (without(mounts=()), Severity.MEDIUM),
-        (unmounted(), Severity.LOW),
+        (without_journal(mounts=(mount("/"),)), Severity.HIGH),
+        (without_journal(mounts=(mount("/var/lib/mysql"),)), Severity.HIGH),
+        (without_journal(mounts=(mount("/data"),)), Severity.MEDIUM),
+        (without_journal(mounts=(mount("/various"),)), Severity.MEDIUM),
+        (without_journal(mounts=(mount(FLEETING[0]),)), Severity.LOW),
+        (without_journal(mounts=(mount("/var/cache/apt"),)), Severity.LOW),
+        (without_journal(mounts=(mount("/var/lib/kafka"),), stack=INSTANCE_STORE), Severity.LOW),
+        (without_journal(mounts=(mount("/var/log"),), stack=known(disk("zram1"))), Severity.LOW),
+        (without_journal(mounts=()), Severity.MEDIUM),
+        (unmounted_without_journal(), Severity.LOW),
     ],
     ids="root database data like-var tmp cache instance-store zram elsewhere not-mounted".split(),
 )
-def test_dur005_severity_follows_what_is_lost(fs: Filesystem, severity: Severity) -> None:
+def test_dur005_severity_by_mount_point_and_device(fs: Filesystem, severity: Severity) -> None:
     """The system and data below /var are valuable; data cleared at a restart is not."""
     finding = found(fs)
     assert finding.severity is severity
     assert finding.summary == f"the filesystem has no journal: {EFFECT}"
 
 
-def test_what_is_not_mounted_may_never_be_written() -> None:
+def test_severity_of_an_unmounted_filesystem() -> None:
     """An image without a journal may be intended for read-only use."""
-    assert found(unmounted()).confidence is Confidence.POSSIBLE
+    assert found(unmounted_without_journal()).confidence is Confidence.POSSIBLE
 
 
-def test_dur005_commands_make_a_journal() -> None:
+def test_dur005_commands_create_a_journal() -> None:
     """They unmount, check, tune and mount; the rollback removes the journal."""
-    (remedy,) = found(without(fstab=known(()))).remedies
+    (remedy,) = found(without_journal(fstab=known(()))).remedies
     forward = [s.command for s in remedy.lines if s.phase is Phase.IMMEDIATE]
     assert forward[0] == "umount /data"
     assert forward[2] == "test ! -e /sys/fs/ext4/sda && tune2fs -O has_journal /dev/sda"
@@ -175,11 +175,11 @@ AGAIN = mount("/again", mount_id=31)
     ],
     ids=["root", "several mounts"],
 )
-def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
+def test_journal_is_created_online_if_unmounting_is_impossible(
     mounts: tuple[Mount, ...], summary: str
 ) -> None:
     """A restart makes it used; it cannot be removed before that, so there is no rollback."""
-    (remedy,) = found(without(mounts=mounts)).remedies
+    (remedy,) = found(without_journal(mounts=mounts)).remedies
     assert (remedy.summary, remedy.disruption) == (summary, Disruption.REBOOT)
     assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
     assert remedy.steps[0].command.endswith(" && tune2fs -O has_journal /dev/sda")
@@ -196,20 +196,20 @@ def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
     ],
     ids=["bind beside the root", "bind", "elsewhere", "unquotable"],
 )
-def test_tune2fs_is_not_let_at_what_it_may_mistake(mounts: tuple[Mount, ...], where: str) -> None:
+def test_no_tune2fs_command_on_bind_mounts_and_other_namespaces(mounts: tuple[Mount, ...], where: str) -> None:
     """It creates a file below the first mount that it finds, or assumes that nothing is mounted."""
-    (remedy,) = found(without(mounts=mounts)).remedies
+    (remedy,) = found(without_journal(mounts=mounts)).remedies
     assert (remedy.steps, remedy.summary) == ((), f"Create a journal, {where}.")
 
 
 @pytest.mark.parametrize(
     ("point", "disruption"), [("/", Disruption.REBOOT), ("/data", Disruption.UNMOUNT)]
 )
-def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
+def test_journal_created_online_is_used_from_the_next_mount(
     point: str, disruption: Disruption
 ) -> None:
     """It is not created twice."""
-    fs = without(superblock=known(superblock()), mounts=(mount(point),))
+    fs = without_journal(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
     assert finding.message.endswith(": the journal is not in use before the next mount.")
     assert finding.summary == f"the journal is not in use before the next mount: {EFFECT}"
@@ -218,48 +218,48 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
     assert remedy.summary.startswith("Restart")
 
 
-def test_a_journal_that_is_left_out_is_not_made_again() -> None:
+def test_journal_unused_due_to_norecovery_is_not_created_again() -> None:
     """With norecovery the journal exists, and a mount without the option uses it."""
-    finding = found(filesystem(options=known(unlisted("norecovery"))))
+    finding = found(filesystem(options=known(options_without_data_mode("norecovery"))))
     assert finding.message.endswith(": norecovery disables the journal.")
     assert finding.summary == f"norecovery disables the journal: {EFFECT}"
     assert "without norecovery" in finding.remedies[0].summary
 
 
-def test_without_a_journal_norecovery_leaves_none_out() -> None:
+def test_norecovery_without_a_journal_needs_a_new_journal() -> None:
     """A mount without the option has no journal either: it has to be created first."""
-    finding = found(without(options=known(unlisted("norecovery"))))
+    finding = found(without_journal(options=known(options_without_data_mode("norecovery"))))
     assert finding.message.endswith(": the filesystem has no journal.")
     assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
 
 
-def mount_twice(stage: LoopMount) -> None:
+def mount_twice(loop_mount: LoopMount) -> None:
     """Mount it a second time on the same directory, so that no single command can unmount it."""
-    run("mount", "--bind", stage.mount_point, stage.mount_point)
+    run("mount", "--bind", loop_mount.mount_point, loop_mount.mount_point)
 
 
 class MountedCase(RemedyCase):
     """A journal that is created while mounted: it is unused until the next mount."""
 
-    def run(self, rule: Rule, stage: LoopMount) -> None:
+    def run(self, rule: Rule, loop_mount: LoopMount) -> None:
         """See the rule fail, create the journal, see it unused, remount, see the rule pass."""
-        self.set_up(stage)
-        apply_remedy(self.find(self.judge(rule, stage)))
-        (waiting,) = self.judge(rule, stage).findings
+        self.set_up(loop_mount)
+        apply_remedy(self.find(self.judge(rule, loop_mount)))
+        (waiting,) = self.judge(rule, loop_mount).findings
         assert "not in use before the next mount" in waiting.message
-        assert (stage.mount_point / ".journal").exists()
-        stage.unmount()
-        run("e2fsck", "-p", stage.device)
-        run("e2fsck", "-fn", stage.device)
-        stage.mount()
-        assert self.judge(rule, stage).outcome is Outcome.PASS
-        assert not (stage.mount_point / ".journal").exists()
+        assert (loop_mount.mount_point / ".journal").exists()
+        loop_mount.unmount()
+        run("e2fsck", "-p", loop_mount.device)
+        run("e2fsck", "-fn", loop_mount.device)
+        loop_mount.mount()
+        assert self.judge(rule, loop_mount).outcome is Outcome.PASS
+        assert not (loop_mount.mount_point / ".journal").exists()
 
 
-def test_the_mount_point_that_decides_is_among_the_few() -> None:
+def test_decisive_mount_point_is_shown() -> None:
     """Without it, nothing in the report shows why the severity is high."""
     points = ("/a", "/b", "/c", "/srv")
-    (finding,) = verdict(without(mounts=tuple(mount(point) for point in points))).findings
+    (finding,) = verdict(without_journal(mounts=tuple(mount(point) for point in points))).findings
     assert finding.severity is Severity.HIGH
     assert "/srv, /a, /b and 1 more" in [cited.value for cited in finding.citations]
 

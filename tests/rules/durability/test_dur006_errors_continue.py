@@ -52,7 +52,7 @@ def commands(fs: Filesystem, *phases: Phase) -> list[str]:
 @pytest.mark.parametrize(
     "place", ["/data", "/", "/home", "/var/lib/docker", "/var/lib/mysql-files"]
 )
-def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
+def test_default_of_mke2fs_is_info(place: str) -> None:
     """Every filesystem made without -e has it, and no database is visible here."""
     finding = finding_of(filesystem(mounts=(mount(place),)))
     assert finding.severity is Severity.INFO
@@ -60,7 +60,7 @@ def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["errors=remount-r", "errors=c", "errors="])
-def test_half_a_value_is_no_pass(token: str) -> None:
+def test_truncated_value_does_not_pass(token: str) -> None:
     """Truncated evidence does not show the behaviour on errors."""
     verdict = verdict_of(filesystem(options=known(options(token))))
     assert verdict.outcome is Outcome.UNDETERMINED
@@ -90,7 +90,7 @@ def test_half_a_value_is_no_pass(token: str) -> None:
         ),
     ],
 )
-def test_databases_and_volumes_have_more_to_lose(
+def test_severity_on_databases_and_volumes(
     place: str, severity: Severity, words: str, summary: str
 ) -> None:
     """The mount point shows the purpose of the filesystem."""
@@ -100,7 +100,7 @@ def test_databases_and_volumes_have_more_to_lose(
     assert finding.summary.endswith(f"metadata error, {summary}")
 
 
-def test_volumes_of_a_host_share_a_summary() -> None:
+def test_volumes_of_a_host_share_one_summary() -> None:
     """The report has one entry for all volumes."""
     places = (f"/var/lib/kubelet/pods/{number}/volumes/a/mount" for number in range(3))
     summaries = {finding_of(filesystem(mounts=(mount(place),))).summary for place in places}
@@ -117,7 +117,7 @@ def test_volumes_of_a_host_share_a_summary() -> None:
     ],
     ids=["kernel", "superblock"],
 )
-def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None:
+def test_recorded_errors_raise_the_severity(changes: dict[str, Any]) -> None:
     """The filesystem is being written to despite the errors."""
     finding = finding_of(filesystem(**changes))
     assert finding.severity is Severity.HIGH
@@ -129,9 +129,7 @@ def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("days", "severity"), [(100, Severity.MEDIUM), (8, Severity.MEDIUM), (6, Severity.HIGH)]
 )
-def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
-    days: int, severity: Severity
-) -> None:
+def test_severity_with_an_old_error_equals_that_of_hlt001(days: int, severity: Severity) -> None:
     """Rated higher, the setting was listed above the damage, which has to be checked first."""
     around = host(filesystem())
     now = seconds_since_1970(around.taken_at)
@@ -152,7 +150,7 @@ def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
         (known(superblock()), []),
     ],
 )
-def test_an_old_record_may_be_of_this_mount_where_its_time_is_unknown(
+def test_error_with_unknown_time_may_be_of_this_mount(
     read: Evidence[Superblock], gaps: list[str]
 ) -> None:
     """An error of this mount would be high."""
@@ -163,7 +161,7 @@ def test_an_old_record_may_be_of_this_mount_where_its_time_is_unknown(
 
 
 @pytest.mark.parametrize("token", [READ_ONLY, "errors=panic"])
-def test_what_stops_at_an_error_passes(token: str) -> None:
+def test_remount_ro_and_panic_pass(token: str) -> None:
     """Debian's installer writes remount-ro into the root's fstab entry; panic is deliberate."""
     verdict = verdict_of(filesystem(options=known(options(token))))
     assert verdict.outcome is Outcome.PASS
@@ -181,7 +179,7 @@ def test_what_stops_at_an_error_passes(token: str) -> None:
         ),
     ],
 )
-def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:
+def test_read_only_filesystem_is_not_applicable(fs: Filesystem, note: str) -> None:
     """Errors cannot spread."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
@@ -189,18 +187,18 @@ def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:
 
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
-def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_is_undetermined(evidence: Any) -> None:
     """The unread superblock holds the behaviour on errors."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
-def test_plans_are_not_judged() -> None:
+def test_plans_are_not_applicable() -> None:
     """The default of mke2fs is not a mistake of a plan."""
     assert check.default
     assert not check.in_plans
 
 
-def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
+def test_remedy_sets_the_superblock_if_fstab_has_no_errors_option() -> None:
     """A rescue system then mounts it in the same way."""
     assert commands(filesystem()) == [
         "mount -o remount,rw,relatime,errors=remount-ro /dev/sda /data",
@@ -212,7 +210,7 @@ def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
     ]
 
 
-def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
+def test_remedy_edits_fstab_if_it_has_an_errors_option() -> None:
     """The fstab option overrides the superblock."""
     fs = filesystem(
         options=known(options("errors=continue")),
@@ -235,14 +233,14 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
     ],
     ids=["fstab", "superblock"],
 )
-def test_a_panic_that_is_written_down_is_advice(fs: Filesystem) -> None:
+def test_configured_panic_gets_advice_only(fs: Filesystem) -> None:
     """It stops the writes too, and somebody chose it; no test may run its commands."""
     (remedy,) = finding_of(fs).remedies
     assert remedy.summary.startswith("Stop the host at the first error (errors=panic)")
     assert remedy.steps == ()
 
 
-def test_a_mount_by_hand_is_only_remounted() -> None:
+def test_manual_mount_is_only_remounted() -> None:
     """The superblock is already right."""
     fs = filesystem(
         options=known(options("errors=continue")),
@@ -264,14 +262,14 @@ def test_a_mount_by_hand_is_only_remounted() -> None:
     ],
     ids=["another namespace", "string", "string not read"],
 )
-def test_where_no_command_is_certain_it_is_advice(fs: Filesystem) -> None:
+def test_advice_only_if_no_command_is_certain(fs: Filesystem) -> None:
     """A string in the superblock overrides the field; another namespace is out of reach."""
     (remedy,) = finding_of(fs).remedies
     assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
     assert ("overrides this field" in remedy.summary) == bool(fs.mounts)
 
 
-def test_rootflags_are_named() -> None:
+def test_remedy_names_rootflags() -> None:
     """No command edits the boot loader's configuration."""
     fs = filesystem(mounts=(mount("/"),))
     finding = finding_of(fs, kernel_arguments=known(("rootflags=errors=continue",)))

@@ -26,7 +26,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def committing(seconds: object, place: str = "/data", **changes: Any) -> Filesystem:
+def with_commit_interval(seconds: object, place: str = "/data", **changes: Any) -> Filesystem:
     """Build a filesystem with this interval in force, which its fstab entry also sets."""
     word = f"commit={seconds}"
     values = {"fstab": known((fstab_entry(word, mount_point=place),)), **changes}
@@ -46,29 +46,31 @@ def committing(seconds: object, place: str = "/data", **changes: Any) -> Filesys
         (600, "/var/lib/postgresql.old", Severity.LOW),
     ],
 )
-def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severity) -> None:
+def test_severity_by_interval_and_mount_point(seconds: int, place: str, severity: Severity) -> None:
     """The root and databases have the most to lose."""
-    finding = finding_of(committing(seconds, place))
+    finding = finding_of(with_commit_interval(seconds, place))
     assert finding.severity is severity
     assert finding.message.startswith(f"A crash loses up to {seconds} s")
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 30])
-def test_what_delayed_allocation_holds_back_anyway_passes(seconds: int) -> None:
+def test_intervals_up_to_30_seconds_pass(seconds: int) -> None:
     """By default, dirty data may stay in memory for 30 seconds anyway."""
-    verdict = verdict_of(committing(seconds))
+    verdict = verdict_of(with_commit_interval(seconds))
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence[0].value == f"commit={seconds}"
 
 
-def test_the_spelling_of_the_default_by_zero_passes() -> None:
+def test_commit_0_is_the_default_and_passes() -> None:
     """The kernel treats commit=0 as 5."""
-    assert verdict_of(committing(0)).outcome is Outcome.PASS
+    assert verdict_of(with_commit_interval(0)).outcome is Outcome.PASS
 
 
-def test_a_read_only_mount_is_a_note() -> None:
+def test_read_only_mount_is_info() -> None:
     """Nothing can be lost until it is writable."""
-    assert finding_of(committing(900, read_only=known(value=True))).severity is Severity.INFO
+    assert (
+        finding_of(with_commit_interval(900, read_only=known(value=True))).severity is Severity.INFO
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,25 +78,25 @@ def test_a_read_only_mount_is_a_note() -> None:
     [
         filesystem(options=unknown("options")),
         filesystem(options=known(options(complete=False))),
-        committing("$(reboot)"),
-        committing("²"),
-        committing("9" * 5000),
+        with_commit_interval("$(reboot)"),
+        with_commit_interval("²"),
+        with_commit_interval("9" * 5000),
     ],
     ids=["unread", "not shown", "hostile", "a digit that is not a number", "too many digits"],
 )
-def test_an_interval_that_is_not_known_is_undetermined(fs: Filesystem) -> None:
+def test_unknown_interval_is_undetermined(fs: Filesystem) -> None:
     """A value that no kernel prints is not judged."""
     assert verdict_of(fs).outcome is Outcome.UNDETERMINED
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_the_remedy_remounts_and_corrects_fstab() -> None:
+def test_remedy_remounts_and_edits_fstab() -> None:
     """The default needs no option in fstab."""
-    (remedy,) = finding_of(committing(600)).remedies
+    (remedy,) = finding_of(with_commit_interval(600)).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,rw,relatime,commit=5 /dev/sda /data"]
     assert "persistent: fstab 7: commit=600 -> defaults" in step_lines(remedy.steps)

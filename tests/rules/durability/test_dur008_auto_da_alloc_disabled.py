@@ -22,7 +22,7 @@ from support.builders import (
 )
 from support.remedies.case import RemedyCase
 
-OFF = "noauto_da_alloc"
+NOAUTO_DA_ALLOC = "noauto_da_alloc"
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -37,10 +37,12 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def unprotected(place: str = "/data", *tokens: str, **changes: Any) -> Filesystem:
+def with_noauto_da_alloc(place: str = "/data", *tokens: str, **changes: Any) -> Filesystem:
     """Build a filesystem with the option off, which its fstab entry also sets."""
-    values = {"fstab": known((fstab_entry(OFF, mount_point=place),)), **changes}
-    return filesystem(options=known(options(OFF, *tokens)), mounts=(mount(place),), **values)
+    values = {"fstab": known((fstab_entry(NOAUTO_DA_ALLOC, mount_point=place),)), **changes}
+    return filesystem(
+        options=known(options(NOAUTO_DA_ALLOC, *tokens)), mounts=(mount(place),), **values
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,16 +60,16 @@ def unprotected(place: str = "/data", *tokens: str, **changes: Any) -> Filesyste
         ("/var/tmp", Severity.LOW),  # noqa: S108 - a mount point
     ],
 )
-def test_it_is_worse_where_files_of_lasting_worth_are_replaced(
-    place: str, severity: Severity
-) -> None:
+def test_severity_by_mount_point(place: str, severity: Severity) -> None:
     """Build and cache volumes turn it off on purpose."""
-    assert finding_of(unprotected(place)).severity is severity
+    assert finding_of(with_noauto_da_alloc(place)).severity is severity
 
 
-def test_a_read_only_mount_is_a_note() -> None:
+def test_read_only_mount_is_info() -> None:
     """No file is replaced."""
-    assert finding_of(unprotected("/", read_only=known(value=True))).severity is Severity.INFO
+    assert (
+        finding_of(with_noauto_da_alloc("/", read_only=known(value=True))).severity is Severity.INFO
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,11 +77,11 @@ def test_a_read_only_mount_is_a_note() -> None:
     [
         filesystem(),
         filesystem(options=known(options("auto_da_alloc", "nodelalloc"))),
-        filesystem(fstab=known((fstab_entry(OFF),))),
+        filesystem(fstab=known((fstab_entry(NOAUTO_DA_ALLOC),))),
     ],
     ids=["default", "on, without delayed allocation", "fstab not in force"],
 )
-def test_on_passes_with_its_evidence(fs: Filesystem) -> None:
+def test_enabled_passes_with_evidence(fs: Filesystem) -> None:
     """The option in force counts."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
@@ -90,12 +92,12 @@ def test_on_passes_with_its_evidence(fs: Filesystem) -> None:
     "fs",
     [
         filesystem(alive=False, mounts=()),
-        unprotected("/", "nodelalloc"),
-        unprotected("/", "nodelalloc", fstype=known("ext3")),
+        with_noauto_da_alloc("/", "nodelalloc"),
+        with_noauto_da_alloc("/", "nodelalloc", fstype=known("ext3")),
     ],
     ids=["not mounted", "nodelalloc", "ext3"],
 )
-def test_without_delayed_allocation_it_does_nothing(fs: Filesystem) -> None:
+def test_not_applicable_without_delayed_allocation(fs: Filesystem) -> None:
     """The blocks are already allocated at the time of the rename."""
     assert verdict_of(fs).outcome is Outcome.NOT_APPLICABLE
 
@@ -105,35 +107,35 @@ def test_without_delayed_allocation_it_does_nothing(fs: Filesystem) -> None:
     [
         unknown("options"),
         known(options(complete=False)),
-        known(options(OFF, complete=False)),
+        known(options(NOAUTO_DA_ALLOC, complete=False)),
     ],
 )
-def test_what_is_not_established_is_undetermined(evidence: Any) -> None:
+def test_unknown_options_are_undetermined(evidence: Any) -> None:
     """Both options must be known."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
-def test_the_remedy_remounts_and_corrects_fstab() -> None:
+def test_remedy_remounts_and_edits_fstab() -> None:
     """auto_da_alloc is the default, which needs no option."""
-    (remedy,) = finding_of(unprotected()).remedies
+    (remedy,) = finding_of(with_noauto_da_alloc()).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,rw,relatime,auto_da_alloc /dev/sda /data"]
     assert remedy.disruption is Disruption.REMOUNT
 
 
-def test_a_string_in_the_superblock_is_cleared() -> None:
+def test_remedy_clears_the_superblock_string() -> None:
     """The string would set the option at the next mount."""
     fs = filesystem(
-        options=known(options(hidden=[OFF], set_by=Provenance.SUPERBLOCK_STRING)),
-        superblock=known(superblock(mount_option_string=OFF)),
+        options=known(options(hidden=[NOAUTO_DA_ALLOC], set_by=Provenance.SUPERBLOCK_STRING)),
+        superblock=known(superblock(mount_option_string=NOAUTO_DA_ALLOC)),
     )
     commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert "tune2fs -E mount_opts= /dev/sda" in commands
 
 
-def test_in_another_namespace_there_is_no_command() -> None:
+def test_no_command_in_another_namespace() -> None:
     """A remount needs the mount point."""
-    fs = filesystem(options=known(options(OFF)), mounts=())
+    fs = filesystem(options=known(options(NOAUTO_DA_ALLOC)), mounts=())
     (remedy,) = finding_of(fs).remedies
     assert remedy.steps == ()
     assert "in the mount namespace that has it mounted" in remedy.summary

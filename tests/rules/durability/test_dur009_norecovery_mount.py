@@ -30,7 +30,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def unreplayed(word: str = "norecovery", **changes: Any) -> Filesystem:
+def with_unreplayed_journal(word: str = "norecovery", **changes: Any) -> Filesystem:
     """Build a read-only mount with norecovery, whose journal needs recovery."""
     values: dict[str, Any] = {
         "read_only": known(value=True),
@@ -59,23 +59,23 @@ def unreplayed(word: str = "norecovery", **changes: Any) -> Filesystem:
     ],
     ids=["ro", "noload", "rw", "rw, clean", "ro, clean", "snapshot", "no root", "ro unknown"],
 )
-def test_a_writable_mount_is_worst_and_a_clean_one_a_note(
+def test_severity_by_mount_mode_and_journal_state(
     changes: dict[str, Any], severity: Severity, confidence: Confidence
 ) -> None:
     """Read-only mounts of snapshots of a live volume are common for backups."""
-    finding = finding_of(unreplayed(**changes))
+    finding = finding_of(with_unreplayed_journal(**changes))
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
 @pytest.mark.parametrize("missing", ["superblock", "read_only"])
-def test_what_would_settle_it_is_reported_beside_the_finding(missing: str) -> None:
+def test_finding_with_missing_evidence_reports_the_gap(missing: str) -> None:
     """The gap is part of the verdict."""
     changes: dict[str, Any] = {missing: unknown(missing)}
-    verdict = verdict_of(unreplayed(**changes))
+    verdict = verdict_of(with_unreplayed_journal(**changes))
     assert [each.what for each in verdict.unknowns] == [missing]
 
 
-def test_a_normal_mount_passes() -> None:
+def test_mount_without_the_option_passes() -> None:
     """The option is listed whenever it is in force."""
     verdict = verdict_of(filesystem(superblock=known(DIRTY)))
     assert verdict.outcome is Outcome.PASS
@@ -83,7 +83,7 @@ def test_a_normal_mount_passes() -> None:
 
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
-def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_is_undetermined(evidence: Any) -> None:
     """A string in the unread superblock may set it."""
     fs = filesystem(options=evidence, superblock=unknown("superblock"))
     assert verdict_of(fs).outcome is Outcome.UNDETERMINED
@@ -93,23 +93,27 @@ def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
     ("string", "outcome"),
     [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
 )
-def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
+def test_superblock_string_decides_if_the_mount_table_lacks_the_option(
+    string: str, outcome: Outcome
+) -> None:
     """The table shows the option unless the superblock's string sets it."""
     held = superblock(mount_option_string=string.replace("STRING", "noload"))
     fs = filesystem(options=known(options(complete=False)), superblock=known(held))
     assert verdict_of(fs).outcome is outcome
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(("writable", "severity"), [(True, Severity.LOW), (False, Severity.INFO)])
-def test_without_a_journal_nothing_is_left_out(*, writable: bool, severity: Severity) -> None:
+def test_severity_without_a_journal(*, writable: bool, severity: Severity) -> None:
     """Nothing is replayed or lost; a journal made for DUR005 would not be used (6.18)."""
     without = known(superblock(features=CLEAN.features - {"has_journal"}))
-    finding = finding_of(unreplayed(superblock=without, read_only=known(value=not writable)))
+    finding = finding_of(
+        with_unreplayed_journal(superblock=without, read_only=known(value=not writable))
+    )
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert "has no effect" in finding.message
     (remedy,) = finding.remedies
@@ -121,9 +125,9 @@ WRITABLE_DEVICE = 'test "$(blockdev --getro /dev/sda)" = 0'
 """On a read-only device the kernel cannot replay the journal and refuses the new mount (6.18)."""
 
 
-def test_a_read_only_mount_is_mounted_anew() -> None:
+def test_remedy_mounts_a_read_only_mount_again() -> None:
     """The new mount replays the journal and stays read-only."""
-    (remedy,) = finding_of(unreplayed(fstab=known(()))).remedies
+    (remedy,) = finding_of(with_unreplayed_journal(fstab=known(()))).remedies
     assert [step.command for step in remedy.lines] == [
         WRITABLE_DEVICE,
         "umount /data",
@@ -136,9 +140,11 @@ def test_a_read_only_mount_is_mounted_anew() -> None:
 
 
 @pytest.mark.parametrize("read_only", [known(value=False), unknown("read-only")])
-def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> None:
+def test_remedy_checks_a_writable_filesystem_before_it_is_mounted_again(read_only: Any) -> None:
     """It ran without a journal; the check is read-only, and refuses to run while it is mounted."""
-    fs = unreplayed(read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),))
+    fs = with_unreplayed_journal(
+        read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),)
+    )
     commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert commands[:3] == [
         WRITABLE_DEVICE,
@@ -156,22 +162,22 @@ def test_it_is_off_by_default() -> None:
 SUMMARY = "Mount it without norecovery"
 
 
-def _leave_a_dirty_journal(stage: LoopMount) -> None:
+def _leave_a_dirty_journal(loop_mount: LoopMount) -> None:
     """Copy the image while it is mounted and being written, like the state after a crash."""
-    stage.mount()
-    (stage.mount_point / "file").write_text("data")
-    run("sync", "-f", stage.mount_point)
-    copy = stage.image.with_name("crashed")
-    run("cp", stage.device, copy)
-    stage.unmount()
-    run("dd", f"if={copy}", f"of={stage.device}", "bs=1M", "conv=fsync", "status=none")
-    stage.mount("ro,norecovery")
+    loop_mount.mount()
+    (loop_mount.mount_point / "file").write_text("data")
+    run("sync", "-f", loop_mount.mount_point)
+    copy = loop_mount.image.with_name("crashed")
+    run("cp", loop_mount.device, copy)
+    loop_mount.unmount()
+    run("dd", f"if={copy}", f"of={loop_mount.device}", "bs=1M", "conv=fsync", "status=none")
+    loop_mount.mount("ro,norecovery")
 
 
-def _go_writable(stage: LoopMount) -> None:
+def _remount_writable(loop_mount: LoopMount) -> None:
     """Make a mount without recovery writable, which every kernel allows."""
-    _leave_a_dirty_journal(stage)
-    run("mount", "-o", "remount,rw", stage.mount_point)
+    _leave_a_dirty_journal(loop_mount)
+    run("mount", "-o", "remount,rw", loop_mount.mount_point)
 
 
 REMEDY_CASES = (
@@ -193,6 +199,6 @@ REMEDY_CASES = (
         name="writable, a journal to be replayed",
         remedy=SUMMARY,
         mounted=False,
-        prepare=_go_writable,
+        prepare=_remount_writable,
     ),
 )

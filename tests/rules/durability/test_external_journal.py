@@ -39,7 +39,7 @@ def journaled(journal: Any) -> Verdict:
         (unknown("block device 8:16"), Severity.HIGH, "the journal's device: whether its write"),
     ],
 )
-def test_dur001_the_disk_of_an_external_journal_counts(
+def test_dur001_severity_by_disk_of_the_external_journal(
     journal: Any, severity: Severity, words: str
 ) -> None:
     """Commits go to the journal first, and without flushes they can be lost there."""
@@ -50,7 +50,7 @@ def test_dur001_the_disk_of_an_external_journal_counts(
     assert bool(verdict.unknowns) is (severity is Severity.HIGH)
 
 
-def test_the_device_of_an_external_journal_is_read() -> None:
+def test_device_number_of_an_external_journal() -> None:
     """The superblock has its device number; an internal journal has none."""
     plain = debian_host()
     inside = assemble_host(plain.source(), TAKEN_AT)

@@ -37,40 +37,40 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def counted(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
+def error_counters(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
     """Build counters whose last error was at this time."""
     last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
     warnings = known(more.pop("warnings", 0))
     return ErrorCounters(errors, warnings, last, last, more.pop("code", 5))
 
 
-def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
+def with_recorded_errors(counters: ErrorCounters, **changes: Any) -> Filesystem:
     """Build a filesystem with recorded errors that is still writable."""
     values: dict[str, Any] = {"errors": known(counters), "superblock": unknown("superblock")}
     return filesystem(**{**values, **changes})
 
 
-def stating(state: str) -> Known[Superblock]:
+def superblock_with_state(state: str) -> Known[Superblock]:
     """Build a superblock with this state."""
     return known(superblock(state=state))
 
 
-STATELESS = known(superblock(state=None), "the ioctl")
+WITHOUT_STATE = known(superblock(state=None), "the ioctl")
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        (erring(counted(0)), Outcome.UNDETERMINED),
-        (erring(counted(0), superblock=STATELESS), Outcome.UNDETERMINED),
-        (erring(counted(0), superblock=stating("not clean")), Outcome.PASS),
-        (erring(counted(0), superblock=stating("clean with errors")), Outcome.FAIL),
-        (erring(counted(0), superblock=stating("not clean with errors")), Outcome.FAIL),
-        (erring(counted(1)), Outcome.FAIL),
-        (erring(counted(0, warnings=2)), Outcome.FAIL),
+        (with_recorded_errors(error_counters(0)), Outcome.UNDETERMINED),
+        (with_recorded_errors(error_counters(0), superblock=WITHOUT_STATE), Outcome.UNDETERMINED),
+        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("not clean")), Outcome.PASS),
+        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("clean with errors")), Outcome.FAIL),
+        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("not clean with errors")), Outcome.FAIL),
+        (with_recorded_errors(error_counters(1)), Outcome.FAIL),
+        (with_recorded_errors(error_counters(0, warnings=2)), Outcome.FAIL),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
-        (erring(counted(1), alive=False, mounts=()), Outcome.NOT_APPLICABLE),
+        (with_recorded_errors(error_counters(1), alive=False, mounts=()), Outcome.NOT_APPLICABLE),
     ],
 )
 def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -78,9 +78,9 @@ def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
-def test_hlt001_finds_the_mark_that_no_counter_has() -> None:
+def test_hlt001_finds_an_error_state_without_counters() -> None:
     """The check is verified by the mark, which the kernel writes back at an unmount."""
-    (finding,) = verdict(erring(counted(0), superblock=stating("clean with errors"))).findings
+    (finding,) = verdict(with_recorded_errors(error_counters(0), superblock=superblock_with_state("clean with errors"))).findings
     assert (finding.severity, finding.fact) == (Severity.MEDIUM, "marked")
     assert "the superblock is marked with errors, although none is" in finding.message
     cited = {citation.label: citation.value for citation in finding.citations}
@@ -92,32 +92,32 @@ def test_hlt001_finds_the_mark_that_no_counter_has() -> None:
     ]
 
 
-def test_hlt001_finds_warnings_and_the_mark() -> None:
+def test_hlt001_finds_warnings_and_the_error_state() -> None:
     """Neither hides the other."""
-    both = erring(counted(0, warnings=2), superblock=stating("not clean with errors"))
+    both = with_recorded_errors(error_counters(0, warnings=2), superblock=superblock_with_state("not clean with errors"))
     assert [finding.fact for finding in verdict(both).findings] == ["warnings", "marked"]
 
 
 @pytest.mark.parametrize(
     ("fs", "severity"),
     [
-        (erring(counted(3, TAKEN_AT - DAY)), Severity.HIGH),
-        (erring(counted(3, TAKEN_AT - 7 * DAY)), Severity.HIGH),
-        (erring(counted(3, TAKEN_AT - 7 * DAY - 1)), Severity.MEDIUM),
-        (erring(counted(3, None)), Severity.HIGH),
-        (erring(ErrorCounters(3)), Severity.HIGH),
+        (with_recorded_errors(error_counters(3, TAKEN_AT - DAY)), Severity.HIGH),
+        (with_recorded_errors(error_counters(3, TAKEN_AT - 7 * DAY)), Severity.HIGH),
+        (with_recorded_errors(error_counters(3, TAKEN_AT - 7 * DAY - 1)), Severity.MEDIUM),
+        (with_recorded_errors(error_counters(3, None)), Severity.HIGH),
+        (with_recorded_errors(ErrorCounters(3)), Severity.HIGH),
         (
-            erring(
-                counted(3),
+            with_recorded_errors(
+                error_counters(3),
                 superblock=known(superblock(last_mounted_at=TAKEN_AT - 101 * DAY)),
             ),
             Severity.HIGH,
         ),
         (
-            erring(counted(3), superblock=known(superblock(last_mounted_at=TAKEN_AT - 99 * DAY))),
+            with_recorded_errors(error_counters(3), superblock=known(superblock(last_mounted_at=TAKEN_AT - 99 * DAY))),
             Severity.MEDIUM,
         ),
-        (erring(counted(0, warnings=1)), Severity.INFO),
+        (with_recorded_errors(error_counters(0, warnings=1)), Severity.INFO),
     ],
 )
 def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
@@ -133,13 +133,13 @@ def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
 def test_hlt001_severity_where_times_are_local(age: int, severity: Severity) -> None:
     """A time that dumpe2fs printed in an unknown zone can be up to 14 hours from the real one."""
     around = host()._replace(has_local_times=True)
-    (finding,) = judge(check, erring(counted(3, TAKEN_AT - age)), around).findings
+    (finding,) = judge(check, with_recorded_errors(error_counters(3, TAKEN_AT - age)), around).findings
     assert finding.severity is severity
 
 
-def test_hlt001_says_when_and_where() -> None:
+def test_hlt001_message_has_time_and_place_of_the_last_error() -> None:
     """The message has the recorded details of the last error."""
-    (finding,) = verdict(erring(counted(3, TAKEN_AT))).findings
+    (finding,) = verdict(with_recorded_errors(error_counters(3, TAKEN_AT))).findings
     assert finding.message == (
         "Metadata may be damaged, and writes can spread the damage: the kernel recorded 3 errors, "
         "the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line 1805, about inode 12."
@@ -147,15 +147,15 @@ def test_hlt001_says_when_and_where() -> None:
     assert "(EFSCORRUPTED)" in {c.label: c.value for c in finding.citations}["last error"]
 
 
-def test_hlt001_says_of_a_single_error_when_it_was() -> None:
+def test_hlt001_message_for_a_single_error() -> None:
     """A single error is not called the last one."""
-    (finding,) = verdict(erring(counted(1, TAKEN_AT))).findings
+    (finding,) = verdict(with_recorded_errors(error_counters(1, TAKEN_AT))).findings
     assert "the kernel recorded 1 error, on 2026-01-02T03:04:05Z, in " in finding.message
 
 
-def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
+def test_hlt001_remedy_checks_the_unmounted_filesystem() -> None:
     """The check refuses to run while the filesystem is in use, and verifies an empty record."""
-    (finding,) = verdict(erring(counted(1))).findings
+    (finding,) = verdict(with_recorded_errors(error_counters(1))).findings
     (remedy,) = finding.remedies
     assert [(step.phase, step.command) for step in remedy.lines] == [
         (Phase.IMMEDIATE, "umount /data"),
@@ -176,20 +176,20 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
         ((), "as soon as the mount namespace that uses it has unmounted it"),
     ],
 )
-def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(
+def test_hlt001_prints_no_commands_if_one_unmount_is_not_enough(
     mounts: tuple[Any, ...], words: str
 ) -> None:
     """The root is checked at a reboot; for other cases there is advice."""
-    (finding,) = verdict(erring(counted(1), mounts=mounts)).findings
+    (finding,) = verdict(with_recorded_errors(error_counters(1), mounts=mounts)).findings
     (remedy,) = finding.remedies
     assert remedy.steps == ()
     assert words in remedy.summary
 
 
-def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
+def test_hlt001_leaves_the_remedy_to_hlt002_if_writes_have_stopped() -> None:
     """One check cures both, so its commands are printed only once."""
-    stopped = erring(
-        counted(1),
+    stopped = with_recorded_errors(
+        error_counters(1),
         options=known(options("errors=remount-ro", "emergency_ro")),
         fstab=known((fstab_entry("errors=remount-ro"),)),
     )
@@ -205,16 +205,16 @@ REMEDIES_NOT_RUN = (
 )
 
 
-def record_an_error(stage: LoopMount) -> None:
+def record_an_error(loop_mount: LoopMount) -> None:
     """Make the kernel record an error, as it does for broken metadata."""
-    name = stage.device.removeprefix("/dev/")
+    name = loop_mount.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
 
 
-def mark_and_mount(stage: LoopMount) -> None:
+def mark_errors_and_mount(loop_mount: LoopMount) -> None:
     """Mark the superblock without counting errors, as the replay of an aborted journal does."""
-    run("debugfs", "-w", "-R", "ssv state 3", stage.device)
-    stage.mount()
+    run("debugfs", "-w", "-R", "ssv state 3", loop_mount.device)
+    loop_mount.mount()
 
 
 REMEDY_CASES = (
@@ -222,7 +222,7 @@ REMEDY_CASES = (
         name="marked with errors that nothing counts",
         remedy="check it with e2fsck",
         mounted=False,
-        prepare=mark_and_mount,
+        prepare=mark_errors_and_mount,
         restores=False,
     ),
     RemedyCase(

@@ -35,7 +35,7 @@ MOUNTED_AT = 1767320000
 REMOUNT_RO = known(options("errors=remount-ro"))
 NO_JOURNAL = frozenset({"extent"})
 NO_ERRORS = known(ErrorCounters(0))
-MARKED = known(superblock(state="clean with errors"))
+MARKED_WITH_ERRORS = known(superblock(state="clean with errors"))
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -48,12 +48,12 @@ def error(at: int | None = MOUNTED_AT + 60) -> RecordedError:
     return RecordedError(at, "ext4_lookup", 1805, 12, 0)
 
 
-def counted(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
+def error_counters(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
     """Build counters of one error at this time."""
     return ErrorCounters(1, known(0), error(at), error(at), 5)
 
 
-def stored(**changes: Any) -> Superblock:
+def superblock_at_mount(**changes: Any) -> Superblock:
     """Build the superblock of a filesystem that was mounted before the error."""
     values: dict[str, Any] = {
         "last_mounted_at": MOUNTED_AT,
@@ -64,22 +64,22 @@ def stored(**changes: Any) -> Superblock:
     return superblock(**{**values, **changes})
 
 
-def erring(**changes: Any) -> Filesystem:
+def with_error_since_mount(**changes: Any) -> Filesystem:
     """Build a filesystem with an error since the mount, and errors=remount-ro."""
     values: dict[str, Any] = {
-        "errors": known(counted()),
+        "errors": known(error_counters()),
         "options": REMOUNT_RO,
-        "superblock": known(stored()),
+        "superblock": known(superblock_at_mount()),
         "journal_errno": known(0),
     }
     return filesystem(**{**values, **changes})
 
 
-def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
+def read_only_superblock(flag: str = "ro", **changes: Any) -> Filesystem:
     """Build an erring filesystem whose superblock is ro, with this flag on its mount."""
     there = mount(flags=(flag, "relatime"), super_options=("ro",))
     values: dict[str, Any] = {"read_only": known(value=True), "mounts": (there,)}
-    return erring(**{**values, **changes})
+    return with_error_since_mount(**{**values, **changes})
 
 
 @pytest.mark.parametrize(
@@ -89,55 +89,68 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
         # Without counted errors, the superblock can still be marked with errors.
         (filesystem(journal_errno=unknown("errno")), Outcome.PASS),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
-        (filesystem(superblock=MARKED, journal_errno=unknown("errno")), Outcome.UNDETERMINED),
-        (filesystem(superblock=MARKED), Outcome.PASS),
-        (filesystem(superblock=MARKED, journal_errno=known(-5)), Outcome.FAIL),
-        (filesystem(superblock=MARKED, options=REMOUNT_RO), Outcome.FAIL),
-        (read_only(errors=NO_ERRORS), Outcome.NOT_APPLICABLE),
-        (read_only(errors=NO_ERRORS, superblock=unknown("superblock")), Outcome.UNDETERMINED),
-        (read_only(errors=NO_ERRORS, superblock=MARKED), Outcome.FAIL),
+        (
+            filesystem(superblock=MARKED_WITH_ERRORS, journal_errno=unknown("errno")),
+            Outcome.UNDETERMINED,
+        ),
+        (filesystem(superblock=MARKED_WITH_ERRORS), Outcome.PASS),
+        (filesystem(superblock=MARKED_WITH_ERRORS, journal_errno=known(-5)), Outcome.FAIL),
+        (filesystem(superblock=MARKED_WITH_ERRORS, options=REMOUNT_RO), Outcome.FAIL),
+        (read_only_superblock(errors=NO_ERRORS), Outcome.NOT_APPLICABLE),
+        (
+            read_only_superblock(errors=NO_ERRORS, superblock=unknown("superblock")),
+            Outcome.UNDETERMINED,
+        ),
+        (read_only_superblock(errors=NO_ERRORS, superblock=MARKED_WITH_ERRORS), Outcome.FAIL),
         (filesystem(options=known(options("emergency_ro"))), Outcome.FAIL),
         (filesystem(options=known(options("shutdown"))), Outcome.FAIL),
         (filesystem(mounts=(mount(super_options=("rw", "emergency_ro")),)), Outcome.FAIL),
-        (erring(journal_errno=known(-5)), Outcome.FAIL),
+        (with_error_since_mount(journal_errno=known(-5)), Outcome.FAIL),
         (
-            erring(journal_errno=known(-5), options=known(options("errors=continue"))),
+            with_error_since_mount(
+                journal_errno=known(-5), options=known(options("errors=continue"))
+            ),
             Outcome.FAIL,
         ),
-        (erring(), Outcome.FAIL),
-        (erring(journal_errno=unknown("errno")), Outcome.FAIL),
-        (erring(superblock=known(stored(features=NO_JOURNAL))), Outcome.FAIL),
-        (erring(options=known(options("errors=continue"))), Outcome.PASS),
+        (with_error_since_mount(), Outcome.FAIL),
+        (with_error_since_mount(journal_errno=unknown("errno")), Outcome.FAIL),
         (
-            erring(
+            with_error_since_mount(superblock=known(superblock_at_mount(features=NO_JOURNAL))),
+            Outcome.FAIL,
+        ),
+        (with_error_since_mount(options=known(options("errors=continue"))), Outcome.PASS),
+        (
+            with_error_since_mount(
                 options=known(options("errors=continue")),
-                superblock=known(stored(features=NO_JOURNAL)),
+                superblock=known(superblock_at_mount(features=NO_JOURNAL)),
                 journal_errno=unknown("errno"),
             ),
             Outcome.PASS,
         ),
         # The counter includes errors from earlier mounts.
         (
-            erring(
-                errors=known(counted(MOUNTED_AT - 60)),
-                superblock=known(stored(last_error=error(MOUNTED_AT - 60))),
+            with_error_since_mount(
+                errors=known(error_counters(MOUNTED_AT - 60)),
+                superblock=known(superblock_at_mount(last_error=error(MOUNTED_AT - 60))),
             ),
             Outcome.PASS,
         ),
         # e2fsck has checked it since then; the counter in memory is not reset.
         (
-            erring(
+            with_error_since_mount(
                 superblock=known(
-                    stored(last_checked_at=MOUNTED_AT + 900, error_count=0, last_error=None)
+                    superblock_at_mount(
+                        last_checked_at=MOUNTED_AT + 900, error_count=0, last_error=None
+                    )
                 )
             ),
             Outcome.PASS,
         ),
         # dumpe2fs did not print the time zone, so both times of the superblock are shifted.
         (
-            erring(
+            with_error_since_mount(
                 superblock=known(
-                    stored(
+                    superblock_at_mount(
                         last_mounted_at=MOUNTED_AT + 7200,
                         last_checked_at=MOUNTED_AT + 7000,
                         last_error=error(MOUNTED_AT + 7260),
@@ -146,26 +159,36 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
             ),
             Outcome.FAIL,
         ),
-        (read_only(), Outcome.FAIL),
-        (read_only(fstab=known((fstab_entry("ro"),))), Outcome.NOT_APPLICABLE),
-        (read_only(fstab=known(())), Outcome.NOT_APPLICABLE),
-        (read_only("rw", fstab=known(())), Outcome.FAIL),
-        (read_only(fstab=unknown("fstab")), Outcome.UNDETERMINED),
-        (read_only(errors=known(ErrorCounters(0, known(0)))), Outcome.NOT_APPLICABLE),
+        (read_only_superblock(), Outcome.FAIL),
+        (read_only_superblock(fstab=known((fstab_entry("ro"),))), Outcome.NOT_APPLICABLE),
+        (read_only_superblock(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (read_only_superblock("rw", fstab=known(())), Outcome.FAIL),
+        (read_only_superblock(fstab=unknown("fstab")), Outcome.UNDETERMINED),
+        (read_only_superblock(errors=known(ErrorCounters(0, known(0)))), Outcome.NOT_APPLICABLE),
         (filesystem(alive=False, mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
         (filesystem(mounts=(), options=unknown("options")), Outcome.UNDETERMINED),
         (
-            erring(superblock=unknown("superblock"), journal_errno=unknown("errno")),
+            with_error_since_mount(
+                superblock=unknown("superblock"), journal_errno=unknown("errno")
+            ),
             Outcome.UNDETERMINED,
         ),
         (
-            erring(options=known(options("errors=continue")), journal_errno=unknown("errno")),
+            with_error_since_mount(
+                options=known(options("errors=continue")), journal_errno=unknown("errno")
+            ),
             Outcome.UNDETERMINED,
         ),
-        (erring(superblock=known(stored(last_mounted_at=None))), Outcome.UNDETERMINED),
         (
-            erring(errors=known(counted(None)), superblock=known(stored(last_error=None))),
+            with_error_since_mount(superblock=known(superblock_at_mount(last_mounted_at=None))),
+            Outcome.UNDETERMINED,
+        ),
+        (
+            with_error_since_mount(
+                errors=known(error_counters(None)),
+                superblock=known(superblock_at_mount(last_error=None)),
+            ),
             Outcome.UNDETERMINED,
         ),
     ],
@@ -178,15 +201,17 @@ def test_hlt002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("fs", "cited"),
     [
-        (read_only(), {"superblock": "ro", "fstab options": "defaults"}),
+        (read_only_superblock(), {"superblock": "ro", "fstab options": "defaults"}),
         (
-            read_only(fstab=known((fstab_entry("noatime", "nosuid"),))),
+            read_only_superblock(fstab=known((fstab_entry("noatime", "nosuid"),))),
             {"superblock": "ro", "fstab options": "noatime,nosuid"},
         ),
-        (read_only("rw", fstab=known(())), {"superblock": "ro", "mount": "rw,relatime"}),
+        (read_only_superblock("rw", fstab=known(())), {"superblock": "ro", "mount": "rw,relatime"}),
     ],
 )
-def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> None:
+def test_hlt002_cites_the_rw_option_of_fstab_or_mount(
+    fs: Filesystem, cited: dict[str, str]
+) -> None:
     """The finding cites the fstab entry as written, or else the flags of the mount."""
     (finding,) = verdict(fs).findings
     found = {citation.label: citation.value for citation in finding.citations}
@@ -201,16 +226,20 @@ def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> 
             Severity.CRITICAL,
             Confidence.CONFIRMED,
         ),
-        (erring(journal_errno=known(-5)), Severity.CRITICAL, Confidence.CONFIRMED),
-        (erring(journal_errno=unknown("errno")), Severity.CRITICAL, Confidence.LIKELY),
+        (with_error_since_mount(journal_errno=known(-5)), Severity.CRITICAL, Confidence.CONFIRMED),
+        (
+            with_error_since_mount(journal_errno=unknown("errno")),
+            Severity.CRITICAL,
+            Confidence.LIKELY,
+        ),
         # Somebody chose remount-ro after an error under errors=continue: it is still writable, but
         # leaves the same traces as a device that went away.
-        (erring(), Severity.HIGH, Confidence.POSSIBLE),
-        (read_only(), Severity.CRITICAL, Confidence.CONFIRMED),
-        (read_only("rw", fstab=known(())), Severity.CRITICAL, Confidence.LIKELY),
+        (with_error_since_mount(), Severity.HIGH, Confidence.POSSIBLE),
+        (read_only_superblock(), Severity.CRITICAL, Confidence.CONFIRMED),
+        (read_only_superblock("rw", fstab=known(())), Severity.CRITICAL, Confidence.LIKELY),
     ],
 )
-def test_hlt002_is_as_sure_as_its_evidence(
+def test_hlt002_confidence_by_kind_of_evidence(
     fs: Filesystem, severity: Severity, confidence: Confidence
 ) -> None:
     """A report of the kernel is certain; a comparison of times is not."""
@@ -218,40 +247,40 @@ def test_hlt002_is_as_sure_as_its_evidence(
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
-def test_hlt002_says_that_the_mount_table_hides_it() -> None:
+def test_hlt002_message_says_that_the_mount_table_hides_it() -> None:
     """The message explains why nobody noticed."""
-    (finding,) = verdict(erring(journal_errno=known(-5))).findings
+    (finding,) = verdict(with_error_since_mount(journal_errno=known(-5))).findings
     assert finding.message == (
         "The filesystem refuses writes although it is shown as rw: the journal was aborted with "
         "error -5. Unmount and check it to make it writable again."
     )
-    (honest,) = verdict(read_only("rw")).findings
+    (honest,) = verdict(read_only_superblock("rw")).findings
     assert honest.message.startswith(
         "The filesystem refuses writes: it is read-only, but /etc/fstab line 7 sets rw"
     )
 
 
-def test_hlt002_has_what_is_only_possible_tried_first() -> None:
+def test_hlt002_possible_finding_suggests_a_test_write() -> None:
     """A test write is better evidence than the times of two events."""
-    (finding,) = verdict(erring()).findings
+    (finding,) = verdict(with_error_since_mount()).findings
     assert finding.message.startswith(
         "The filesystem may refuse writes although it is shown as rw: errors=remount-ro is in"
     )
     assert [bool(remedy.steps) for remedy in finding.remedies] == [False, True]
 
 
-def test_hlt002_names_each_fact_once_and_where_to_look() -> None:
+def test_hlt002_cites_each_fact_once() -> None:
     """Two lines "last error" with different texts would look like two errors."""
-    (finding,) = verdict(erring()).findings
+    (finding,) = verdict(with_error_since_mount()).findings
     labels = [cited.label for cited in finding.citations]
     assert len(labels) == len(set(labels))
     times = {cited.label: cited.origin for cited in finding.citations if "time of" in cited.label}
-    origin = origin_of(erring().superblock)
+    origin = origin_of(with_error_since_mount().superblock)
     assert times == {"time of the last error": origin, "time of the last mount": origin}
 
 
 @pytest.mark.parametrize("release", ["5.10", "6.1", "6.12", "7.2"])
-def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
+def test_hlt002_confirmed_on_every_captured_kernel(release: str) -> None:
     """The kernels report it differently; the snapshots were taken after a real error on each."""
     source, taken_at = captured(f"forced-readonly-{release}")
     on = assemble_host(source, taken_at)
@@ -260,24 +289,24 @@ def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
     assert ("although it is shown as rw" in finding.message) == (release != "5.10")
 
 
-def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
+def test_hlt002_remedy_mounts_without_the_options_of_the_error() -> None:
     """No mount accepts emergency_ro, and a filesystem made read-only by an error is mounted rw."""
     there = mount(super_options=("rw", "errors=remount-ro", "emergency_ro"))
-    fs = erring(mounts=(there,), fstab=known(()))
+    fs = with_error_since_mount(mounts=(there,), fstab=known(()))
     (finding,) = verdict(fs).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert "mount -t ext4 -o rw,relatime,errors=remount-ro /dev/sda /data" in commands
     assert commands[-1] == (
         'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
     )
-    (honest,) = verdict(read_only("rw", fstab=known(()))).findings
+    (honest,) = verdict(read_only_superblock("rw", fstab=known(()))).findings
     commands = [step.command for remedy in honest.remedies for step in remedy.lines]
     assert "mount -t ext4 -o rw,relatime /dev/sda /data" in commands
 
 
-def test_hlt002_never_orders_a_remount() -> None:
+def test_hlt002_remedy_never_remounts() -> None:
     """`mount -o remount,rw` succeeds on 6.1 and 6.12 but repairs nothing."""
-    (finding,) = verdict(erring(journal_errno=known(-5))).findings
+    (finding,) = verdict(with_error_since_mount(journal_errno=known(-5))).findings
     steps = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert steps
     assert not any("remount" in command for command in steps)
@@ -293,35 +322,35 @@ SHUTDOWN = 0x8004587D
 WITHOUT_FLUSHING = 2
 
 
-def stop_by_an_error(stage: LoopMount) -> None:
+def stop_by_an_error(loop_mount: LoopMount) -> None:
     """Make the kernel detect an error, and check that writes are refused from then on."""
-    name = stage.device.removeprefix("/dev/")
+    name = loop_mount.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
-    refuses(stage)
+    assert_writes_refused(loop_mount)
 
 
-def shut_down(stage: LoopMount) -> None:
+def shut_down(loop_mount: LoopMount) -> None:
     """Shut the filesystem down, as happens when a device goes away."""
-    directory = os.open(stage.mount_point, os.O_RDONLY)
+    directory = os.open(loop_mount.mount_point, os.O_RDONLY)
     try:
         fcntl.ioctl(directory, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING))
     finally:
         os.close(directory)
-    refuses(stage)
+    assert_writes_refused(loop_mount)
 
 
-def refuses(stage: LoopMount) -> None:
+def assert_writes_refused(loop_mount: LoopMount) -> None:
     """Raise AssertionError if a write succeeds."""
     try:
-        (stage.mount_point / "probe").write_text("")
+        (loop_mount.mount_point / "probe").write_text("")
     except OSError:
         return
     raise AssertionError("it still writes")
 
 
-def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
+def test_hlt002_error_state_without_counters_is_possible() -> None:
     """The time of the error is unknown, and a test write would show the state."""
-    (finding,) = verdict(filesystem(superblock=MARKED, options=REMOUNT_RO)).findings
+    (finding,) = verdict(filesystem(superblock=MARKED_WITH_ERRORS, options=REMOUNT_RO)).findings
     assert (finding.confidence, finding.severity) == (Confidence.POSSIBLE, Severity.HIGH)
     assert "is marked with errors, but counts none" in finding.message
     assert {"errors": "0", "state": "clean with errors"}.items() <= {

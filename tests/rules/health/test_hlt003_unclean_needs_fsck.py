@@ -20,10 +20,10 @@ from support.remedies.case import LoopMount, RemedyCase
 from support.remedies.steps_as_text import NOT_OPEN_CHECK
 
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
-CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
-REPLAY = frozenset({"has_journal", "extent", "needs_recovery"})
-ORPHANS = frozenset({"has_journal", "extent", "orphan_file", "orphan_present"})
-BEGAN = 1767323045
+CLEAN_CHECK = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
+NEEDS_REPLAY = frozenset({"has_journal", "extent", "needs_recovery"})
+WITH_ORPHANS = frozenset({"has_journal", "extent", "orphan_file", "orphan_present"})
+AUDIT_START = 1767323045
 """The time at which the audit of the host began, 2026-01-02T03:04:05Z."""
 
 
@@ -45,35 +45,59 @@ def unmounted(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> F
     )
 
 
-def lying(*idle_ones: Filesystem) -> Host:
+def host_with_unmounted(*unmounted_filesystems: Filesystem) -> Host:
     """Build a host with one mounted filesystem and these unmounted ones."""
-    return host(filesystem(), unmounted=known(idle_ones))
+    return host(filesystem(), unmounted=known(unmounted_filesystems))
 
 
 @pytest.mark.parametrize(
     ("on", "outcome"),
     [
-        (lying(unmounted()), Outcome.PASS),
+        (host_with_unmounted(unmounted()), Outcome.PASS),
         # A clean snapshot of a filesystem with orphan_file: the feature alone is no evidence.
-        (lying(unmounted(features=ORPHANS - {"orphan_present"})), Outcome.PASS),
-        (lying(unmounted(features=REPLAY)), Outcome.FAIL),
-        (lying(unmounted(features=ORPHANS)), Outcome.FAIL),
-        (lying(unmounted(state="not clean")), Outcome.FAIL),
-        (lying(unmounted(state="clean with errors")), Outcome.FAIL),
-        (lying(unmounted(error_count=3)), Outcome.FAIL),
-        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN)), Outcome.PASS),
-        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN + 3600)), Outcome.PASS),
-        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN - 1)), Outcome.FAIL),
-        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN + 3601)), Outcome.FAIL),
-        (lying(unmounted(state="not clean", last_mounted_at=BEGAN)), Outcome.PASS),
-        (lying(unmounted(error_count=3, last_mounted_at=BEGAN)), Outcome.FAIL),
-        # The same text is another time in another zone.
+        (host_with_unmounted(unmounted(features=WITH_ORPHANS - {"orphan_present"})), Outcome.PASS),
+        (host_with_unmounted(unmounted(features=NEEDS_REPLAY)), Outcome.FAIL),
+        (host_with_unmounted(unmounted(features=WITH_ORPHANS)), Outcome.FAIL),
+        (host_with_unmounted(unmounted(state="not clean")), Outcome.FAIL),
+        (host_with_unmounted(unmounted(state="clean with errors")), Outcome.FAIL),
+        (host_with_unmounted(unmounted(error_count=3)), Outcome.FAIL),
         (
-            lying(unmounted(features=REPLAY, last_mounted_at=BEGAN))._replace(has_local_times=True),
+            host_with_unmounted(unmounted(features=NEEDS_REPLAY, last_mounted_at=AUDIT_START)),
+            Outcome.PASS,
+        ),
+        (
+            host_with_unmounted(
+                unmounted(features=NEEDS_REPLAY, last_mounted_at=AUDIT_START + 3600)
+            ),
+            Outcome.PASS,
+        ),
+        (
+            host_with_unmounted(unmounted(features=NEEDS_REPLAY, last_mounted_at=AUDIT_START - 1)),
             Outcome.FAIL,
         ),
-        (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
-        (host(unmounted(features=REPLAY)), Outcome.FAIL),
+        (
+            host_with_unmounted(
+                unmounted(features=NEEDS_REPLAY, last_mounted_at=AUDIT_START + 3601)
+            ),
+            Outcome.FAIL,
+        ),
+        (
+            host_with_unmounted(unmounted(state="not clean", last_mounted_at=AUDIT_START)),
+            Outcome.PASS,
+        ),
+        (host_with_unmounted(unmounted(error_count=3, last_mounted_at=AUDIT_START)), Outcome.FAIL),
+        # The same text is another time in another zone.
+        (
+            host_with_unmounted(
+                unmounted(features=NEEDS_REPLAY, last_mounted_at=AUDIT_START)
+            )._replace(has_local_times=True),
+            Outcome.FAIL,
+        ),
+        (
+            host(filesystem(superblock=known(superblock(features=NEEDS_REPLAY)))),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (host(unmounted(features=NEEDS_REPLAY)), Outcome.FAIL),
         (host(unmounted()), Outcome.PASS),
         # If only targets are audited, no other filesystem is judged.
         (host(unmounted(), unmounted=OUT_OF_SCOPE), Outcome.PASS),
@@ -83,11 +107,13 @@ def lying(*idle_ones: Filesystem) -> Host:
             Outcome.UNDETERMINED,
         ),
         (
-            host(unmounted(features=REPLAY), unmounted=unknown("filesystems")),
+            host(unmounted(features=NEEDS_REPLAY), unmounted=unknown("filesystems")),
             Outcome.FAIL,
         ),
         (
-            lying(filesystem(alive=False, mounts=(), superblock=unknown("superblock"))),
+            host_with_unmounted(
+                filesystem(alive=False, mounts=(), superblock=unknown("superblock"))
+            ),
             Outcome.UNDETERMINED,
         ),
     ],
@@ -97,10 +123,12 @@ def test_hlt003_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
-def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
+def test_hlt003_snapshot_of_a_mounted_filesystem() -> None:
     """A snapshot is in the state after a crash: the finding says so and has no remedy."""
     mounted = filesystem()
-    (finding,) = verdict(lying(unmounted(features=REPLAY, uuid=str(mounted.uuid)))).findings
+    (finding,) = verdict(
+        host_with_unmounted(unmounted(features=NEEDS_REPLAY, uuid=str(mounted.uuid)))
+    ).findings
     assert finding.severity is Severity.INFO
     assert finding.remedies == ()
 
@@ -109,7 +137,7 @@ def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
     ("serial", "outcome", "has_doubt"),
     [("1", Outcome.PASS, False), ("2", Outcome.FAIL, False), ("", Outcome.FAIL, True)],
 )
-def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
+def test_hlt003_second_path_to_a_mounted_filesystem(
     serial: str, outcome: Outcome, *, has_doubt: bool
 ) -> None:
     """A mounted filesystem's journal must not be replayed, whether it is mounted here or below."""
@@ -120,7 +148,7 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
             ("sdb", DeviceNumber(8, 16), serial),
         )
     )
-    path = unmounted(uuid=UUID, features=REPLAY)._replace(stack=second)
+    path = unmounted(uuid=UUID, features=NEEDS_REPLAY)._replace(stack=second)
     live = filesystem(stack=first)
     rows = known((lsblk_row(transport="iscsi"),))
     for on in (
@@ -134,7 +162,7 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> None:
+def test_hlt003_second_path_beside_a_mounted_copy(order: tuple[int, int]) -> None:
     """Of two mounted filesystems with its UUID, the one on the same disk counts."""
     here, copy, path = (
         known(disk(name, number, udev=(("ID_SERIAL", serial),)))
@@ -148,7 +176,7 @@ def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> No
         filesystem(stack=here),
         filesystem(number=DeviceNumber(8, 32), name="sdc", device="/dev/sdc", stack=copy),
     )
-    second = unmounted(uuid=UUID, features=REPLAY)._replace(stack=path)
+    second = unmounted(uuid=UUID, features=NEEDS_REPLAY)._replace(stack=path)
     rows = known((lsblk_row(transport="iscsi"),))
     on = host(*(live[n] for n in order), unmounted=known((second,)), devices=rows)
     twin = on.mounted_twin(second)
@@ -160,44 +188,42 @@ def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> No
 @pytest.mark.parametrize(
     ("changes", "confidence"),
     [
-        ({"features": REPLAY}, Confidence.LIKELY),
-        ({"features": ORPHANS}, Confidence.LIKELY),
+        ({"features": NEEDS_REPLAY}, Confidence.LIKELY),
+        ({"features": WITH_ORPHANS}, Confidence.LIKELY),
         ({"state": "not clean"}, Confidence.CONFIRMED),
         ({"state": "clean with errors"}, Confidence.CONFIRMED),
     ],
 )
-def test_hlt003_is_sure_where_the_state_says_so(
-    changes: dict[str, Any], confidence: Confidence
-) -> None:
+def test_hlt003_confidence_by_state(changes: dict[str, Any], confidence: Confidence) -> None:
     """A journal that needs a replay may be in use by another host."""
-    (finding,) = verdict(lying(unmounted(**changes))).findings
+    (finding,) = verdict(host_with_unmounted(unmounted(**changes))).findings
     assert finding.confidence is confidence
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "severity"),
     [
-        ("zd0", {"features": REPLAY}, Severity.LOW),
-        ("zd0", {"features": ORPHANS}, Severity.LOW),
-        ("zd0", {"features": REPLAY, "state": "clean with errors"}, Severity.MEDIUM),
-        ("sda", {"features": REPLAY}, Severity.MEDIUM),
+        ("zd0", {"features": NEEDS_REPLAY}, Severity.LOW),
+        ("zd0", {"features": WITH_ORPHANS}, Severity.LOW),
+        ("zd0", {"features": NEEDS_REPLAY, "state": "clean with errors"}, Severity.MEDIUM),
+        ("sda", {"features": NEEDS_REPLAY}, Severity.MEDIUM),
     ],
 )
-def test_hlt003_is_low_on_the_disk_of_a_guest(
+def test_hlt003_severity_on_the_disk_of_a_guest(
     name: str, changes: dict[str, Any], severity: Severity
 ) -> None:
     """A hypervisor with ZFS sees the partitions of all its guests, which have them mounted."""
     part = disk(f"{name}p1", kind="partition", below=known((disk(name),)))
     fs = unmounted(name=f"{name}p1", **changes)._replace(stack=known(part))
-    (finding,) = verdict(lying(fs)).findings
+    (finding,) = verdict(host_with_unmounted(fs)).findings
     assert finding.severity is severity
     assert ("which a virtual machine may have" in finding.message) is (severity is Severity.LOW)
 
 
-def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
+def test_hlt003_fact_is_the_uuid() -> None:
     """A baseline identifies each by its UUID, even if it is a copy of a mounted filesystem."""
     copied = str(filesystem().uuid)
-    both = lying(
+    both = host_with_unmounted(
         unmounted(state="not clean"), unmounted(name="sdc", uuid=copied, state="not clean")
     )
     found = verdict(both).findings
@@ -211,9 +237,11 @@ def test_hlt003_judges_a_target_once() -> None:
     assert len(verdict(host(target, unmounted=known((target,)))).findings) == 1
 
 
-def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
+def test_hlt003_message_and_check_command() -> None:
     """The commands refuse to run while the filesystem is mounted in any namespace."""
-    (finding,) = verdict(lying(unmounted(features=REPLAY, state="not clean"))).findings
+    (finding,) = verdict(
+        host_with_unmounted(unmounted(features=NEEDS_REPLAY, state="not clean"))
+    ).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
         "/dev/sdb is not mounted and not clean: its journal has not been replayed; it was not "
@@ -230,38 +258,38 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
         ),
         (
             Phase.VERIFY,
-            f"{CLEAN} && ! tune2fs -l /dev/sdb | grep -qwE 'needs_recovery|orphan_present'",
+            f"{CLEAN_CHECK} && ! tune2fs -l /dev/sdb | grep -qwE 'needs_recovery|orphan_present'",
         ),
     ]
 
 
-def test_hlt003_prints_no_command_for_a_name_that_no_shell_word_holds() -> None:
+def test_hlt003_prints_no_command_for_an_unquotable_name() -> None:
     """A shell word cannot represent the name of an image that ends in a newline."""
-    (finding,) = verdict(lying(unmounted(name="image\n", state="not clean"))).findings
+    (finding,) = verdict(host_with_unmounted(unmounted(name="image\n", state="not clean"))).findings
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
 # The state after a crash, which a copy of a mounted filesystem has.
-def crash(stage: LoopMount) -> None:
+def copy_after_crash(loop_mount: LoopMount) -> None:
     """Write, copy the device at that moment, and restore this copy after the unmount."""
-    stage.mount()
-    (stage.mount_point / "file").write_text("text" * 10000)
-    open_file = (stage.mount_point / "deleted").open("w")
+    loop_mount.mount()
+    (loop_mount.mount_point / "file").write_text("text" * 10000)
+    open_file = (loop_mount.mount_point / "deleted").open("w")
     open_file.write("text")
-    (stage.mount_point / "deleted").unlink()
-    run("sync", "-f", stage.mount_point)
-    run("cp", "--reflink=never", stage.device, f"{stage.image}.crashed")
+    (loop_mount.mount_point / "deleted").unlink()
+    run("sync", "-f", loop_mount.mount_point)
+    run("cp", "--reflink=never", loop_mount.device, f"{loop_mount.image}.crashed")
     open_file.close()
-    stage.unmount()
-    run("dd", f"if={stage.image}.crashed", f"of={stage.device}", "bs=1M", "conv=fsync")
+    loop_mount.unmount()
+    run("dd", f"if={loop_mount.image}.crashed", f"of={loop_mount.device}", "bs=1M", "conv=fsync")
 
 
-def record_errors(stage: LoopMount) -> None:
+def record_errors(loop_mount: LoopMount) -> None:
     """Leave an unmounted filesystem for which the kernel had recorded an error."""
-    stage.mount()
-    name = stage.device.removeprefix("/dev/")
+    loop_mount.mount()
+    name = loop_mount.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
-    stage.unmount()
+    loop_mount.unmount()
 
 
 REMEDY_CASES = (
@@ -269,7 +297,7 @@ REMEDY_CASES = (
         name="crashed",
         remedy="Run e2fsck -p",
         mounted=False,
-        prepare=crash,
+        prepare=copy_after_crash,
         restores=False,
     ),
     RemedyCase(
@@ -277,7 +305,7 @@ REMEDY_CASES = (
         remedy="Run e2fsck -p",
         mke2fs=("-O", "orphan_file"),
         mounted=False,
-        prepare=crash,
+        prepare=copy_after_crash,
         restores=False,
     ),
     RemedyCase(
@@ -285,7 +313,7 @@ REMEDY_CASES = (
         remedy="Run e2fsck -p",
         mke2fs=("-O", "bigalloc"),
         mounted=False,
-        prepare=crash,
+        prepare=copy_after_crash,
         restores=False,
     ),
     RemedyCase(
@@ -293,7 +321,7 @@ REMEDY_CASES = (
         remedy="Run e2fsck -p",
         mke2fs=("-O", "^has_journal"),
         mounted=False,
-        prepare=crash,
+        prepare=copy_after_crash,
         restores=False,
     ),
     RemedyCase(

@@ -12,13 +12,16 @@ from ext4audit.rules.health.hlt004_metadata_csum_missing import check
 from support.builders import GIB, filesystem, host, known, superblock, unknown
 from support.remedies.case import LoopMount, RemedyCase
 
-MODERN = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
+FEATURES_WITHOUT_CHECKSUMS = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
 
 
-def plain(*features: str, size_gib: int = 100, without: frozenset[str] = frozenset()) -> Filesystem:
+def without_checksums(
+    *features: str, size_gib: int = 100, without: frozenset[str] = frozenset()
+) -> Filesystem:
     """Build a filesystem without checksums."""
     held = superblock(
-        features=(MODERN | set(features)) - without, size_blocks=size_gib * GIB // 4096
+        features=(FEATURES_WITHOUT_CHECKSUMS | set(features)) - without,
+        size_blocks=size_gib * GIB // 4096,
     )
     return filesystem(superblock=known(held), fstab=known(()))
 
@@ -27,9 +30,9 @@ def plain(*features: str, size_gib: int = 100, without: frozenset[str] = frozens
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        (plain(), Outcome.FAIL),
-        (plain("uninit_bg"), Outcome.FAIL),
-        (plain(without=frozenset({"extent"})), Outcome.NOT_APPLICABLE),
+        (without_checksums(), Outcome.FAIL),
+        (without_checksums("uninit_bg"), Outcome.FAIL),
+        (without_checksums(without=frozenset({"extent"})), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
     ],
     ids=["default", "without", "group checksums only", "ext3", "not read"],
@@ -48,17 +51,20 @@ def found(fs: Filesystem, *, planned: bool = False) -> Finding:
 @pytest.mark.parametrize(
     ("size_gib", "severity"), [(100, Severity.INFO), (1024, Severity.INFO), (1025, Severity.LOW)]
 )
-def test_hlt004_is_a_note_up_to_a_tebibyte(size_gib: int, severity: Severity) -> None:
+def test_hlt004_severity_by_size(size_gib: int, severity: Severity) -> None:
     """RHEL 7 creates all filesystems without the feature."""
-    assert found(plain(size_gib=size_gib)).severity is severity
+    assert found(without_checksums(size_gib=size_gib)).severity is severity
 
 
 @pytest.mark.parametrize(
     ("fs", "back"),
-    [(plain(), "^metadata_csum,^uninit_bg"), (plain("uninit_bg"), "^metadata_csum")],
+    [
+        (without_checksums(), "^metadata_csum,^uninit_bg"),
+        (without_checksums("uninit_bg"), "^metadata_csum"),
+    ],
     ids=["none", "uninit_bg"],
 )
-def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
+def test_hlt004_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
     """When tune2fs clears metadata_csum, it sets uninit_bg instead."""
     (remedy,) = found(fs).remedies
     undo = [step.command for step in remedy.lines if step.phase is Phase.ROLLBACK]
@@ -70,15 +76,17 @@ def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
     ]
 
 
-def test_narrow_descriptors_are_reported_of() -> None:
+def test_hlt004_message_for_32_byte_descriptors() -> None:
     """Without 64bit there is room for only half of each checksum."""
-    assert "resize2fs -b" not in found(plain()).remedies[0].summary
-    assert "resize2fs -b" in found(plain(without=frozenset({"64bit"}))).remedies[0].summary
+    assert "resize2fs -b" not in found(without_checksums()).remedies[0].summary
+    assert (
+        "resize2fs -b" in found(without_checksums(without=frozenset({"64bit"}))).remedies[0].summary
+    )
 
 
-def test_a_plan_is_reported_the_option_of_mkfs() -> None:
+def test_hlt004_remedy_in_a_plan_is_the_mkfs_option() -> None:
     """Nothing has to be unmounted."""
-    (remedy,) = found(plain(), planned=True).remedies
+    (remedy,) = found(without_checksums(), planned=True).remedies
     assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())
 
 
@@ -86,9 +94,9 @@ def test_a_plan_is_reported_the_option_of_mkfs() -> None:
 REMEDY = "Turn on metadata checksums"
 
 
-def fill_directory(stage: LoopMount) -> None:
+def fill_directory(loop_mount: LoopMount) -> None:
     """Fill directory blocks to the last byte, each with 50 names of 12 bytes."""
-    folder = stage.mount_point / "full"
+    folder = loop_mount.mount_point / "full"
     folder.mkdir()
     for number in range(2000):
         (folder / f"{number:012d}").touch()

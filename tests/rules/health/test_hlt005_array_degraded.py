@@ -43,7 +43,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
         (array("raid5", 4, 0, "reshape"), Severity.INFO, 0),
     ],
 )
-def test_hlt005_grades_by_the_redundancy_that_is_left(
+def test_hlt005_severity_by_remaining_redundancy(
     stack: BlockDevice, severity: Severity, remedies: int
 ) -> None:
     """A storage appliance's mirror over empty bays is low; a running check is info."""
@@ -75,7 +75,7 @@ def test_hlt005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None
     assert verdict(stack).outcome is outcome
 
 
-def test_hlt005_says_how_many_members_are_missing() -> None:
+def test_hlt005_message_has_the_missing_members() -> None:
     """The message has the member counts of this array."""
     (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
     assert finding.message == (
@@ -94,7 +94,9 @@ def test_hlt005_says_how_many_members_are_missing() -> None:
         (array("raid5", 4, 0, "new-action"), "the array is running new-action"),
     ],
 )
-def test_hlt005_has_the_number_and_the_action_in_its_line(stack: BlockDevice, summary: str) -> None:
+def test_hlt005_summary_has_missing_members_and_sync_action(
+    stack: BlockDevice, summary: str
+) -> None:
     """A running rebuild needs no action, so the line must mention it."""
     (finding,) = verdict(known(stack)).findings
     assert finding.summary == summary

@@ -22,7 +22,7 @@ def entry(number: int, *words: str, mount_point: str = "/data") -> FstabEntry:
     return made._replace(line=made.line._replace(fsck_pass=number))
 
 
-def having(*entries: FstabEntry, **given: Any) -> Filesystem:
+def with_entries(*entries: FstabEntry, **given: Any) -> Filesystem:
     """Build a filesystem with these entries, and these superblock fields."""
     fields = {"max_mount_count": -1, "check_interval_seconds": 0, **given}
     return filesystem(fstab=known(entries), superblock=known(superblock(**fields)))
@@ -40,16 +40,16 @@ NO_SUPERBLOCK = {"superblock": unknown("superblock")}
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (having(entry(2)), Outcome.PASS),
-        (having(entry(0)), Outcome.FAIL),
-        (having(entry(0), max_mount_count=0), Outcome.FAIL),
-        (having(entry(0), max_mount_count=30), Outcome.PASS),
-        (having(entry(0), check_interval_seconds=86400), Outcome.PASS),
-        (having(entry(0, mount_point="/")), Outcome.NOT_APPLICABLE),
-        (having(entry(0, "bind", mount_point="/srv")), Outcome.NOT_APPLICABLE),
-        (having(entry(0, "noauto")), Outcome.NOT_APPLICABLE),
-        (having(), Outcome.NOT_APPLICABLE),
-        (having(entry(0), max_mount_count=None), Outcome.UNDETERMINED),
+        (with_entries(entry(2)), Outcome.PASS),
+        (with_entries(entry(0)), Outcome.FAIL),
+        (with_entries(entry(0), max_mount_count=0), Outcome.FAIL),
+        (with_entries(entry(0), max_mount_count=30), Outcome.PASS),
+        (with_entries(entry(0), check_interval_seconds=86400), Outcome.PASS),
+        (with_entries(entry(0, mount_point="/")), Outcome.NOT_APPLICABLE),
+        (with_entries(entry(0, "bind", mount_point="/srv")), Outcome.NOT_APPLICABLE),
+        (with_entries(entry(0, "noauto")), Outcome.NOT_APPLICABLE),
+        (with_entries(), Outcome.NOT_APPLICABLE),
+        (with_entries(entry(0), max_mount_count=None), Outcome.UNDETERMINED),
         (filesystem(fstab=known((entry(2),)), **NO_SUPERBLOCK), Outcome.PASS),
         (filesystem(fstab=known((entry(0),)), **NO_SUPERBLOCK), Outcome.UNDETERMINED),
         (filesystem(fstab=unknown("fstab")), Outcome.UNDETERMINED),
@@ -67,28 +67,28 @@ def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("field", ["max_mount_count", "check_interval_seconds"])
-def test_a_count_that_the_reader_did_not_see_is_a_hole(field: str) -> None:
+def test_hlt006_unread_check_limit_is_undetermined(field: str) -> None:
     """Both fields are needed, and root can read both."""
-    (gap,) = verdict(having(entry(0), **{field: None})).unknowns
+    (gap,) = verdict(with_entries(entry(0), **{field: None})).unknowns
     assert (gap.what, gap.why) == ("when to check", Why.NOT_CAPTURED)
 
 
-def test_a_container_has_no_boot() -> None:
+def test_hlt006_does_not_apply_in_a_container() -> None:
     """A container's fstab is not the host's."""
-    assert verdict(having(entry(0)), container="docker").outcome is Outcome.NOT_APPLICABLE
+    assert verdict(with_entries(entry(0)), container="docker").outcome is Outcome.NOT_APPLICABLE
 
 
-def test_an_image_is_mounted_by_no_boot() -> None:
+def test_hlt006_does_not_apply_to_unmounted_filesystems() -> None:
     """An unmounted filesystem is not judged."""
     fs = filesystem(alive=False, mounts=(), fstab=unknown("fstab"))
     assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_hlt006_names_the_line() -> None:
+def test_hlt006_names_the_fstab_line() -> None:
     """The remedy is a field of fstab, to be edited by hand."""
-    (finding,) = verdict(having(entry(0))).findings
+    (finding,) = verdict(with_entries(entry(0))).findings
     assert finding.remedies[0].summary == "Set the sixth field of line 7 of /etc/fstab to 2."
-    both = having(entry(0), entry(0)._replace(line=entry(0).line._replace(line_number=9)))
+    both = with_entries(entry(0), entry(0)._replace(line=entry(0).line._replace(line_number=9)))
     (finding,) = verdict(both).findings
     assert finding.remedies[0].summary.startswith("Set the sixth field of line 7 and line 9 of ")
 

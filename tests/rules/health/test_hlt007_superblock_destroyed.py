@@ -15,9 +15,9 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt007_superblock_destroyed import check
 from support.builders import disk, filesystem, host, known, superblock, unknown
 
-HUNG = Unknown("superblock of /dev/sda", Why.TIMED_OUT, "no answer within 10 s")
+DUMPE2FS_TIMED_OUT = Unknown("superblock of /dev/sda", Why.TIMED_OUT, "no answer within 10 s")
 BAD_MAGIC = Unknown("superblock of /dev/sda", Why.FAILED, "Bad magic number (exit status 1)")
-BYTES = "1024 bytes at 1024 of /dev/sda"
+BYTES_ORIGIN = "1024 bytes at 1024 of /dev/sda"
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -25,26 +25,34 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def stored(damage: str = "it is zeroed", failed: Unknown | None = BAD_MAGIC) -> PrimarySuperblock:
+def damaged_superblock(
+    damage: str = "it is zeroed", failed: Unknown | None = BAD_MAGIC
+) -> PrimarySuperblock:
     """Build a damaged primary superblock, which the kernel still has in memory."""
     return PrimarySuperblock(damage, failed, known(superblock(), "EXT4_IOC_GET_TUNE_SB_PARAM"))
 
 
-def having(primary: PrimarySuperblock, **changes: Any) -> Filesystem:
+def with_primary_superblock(primary: PrimarySuperblock, **changes: Any) -> Filesystem:
     """Build a filesystem with this primary superblock."""
-    return filesystem(primary=known(primary, BYTES), **changes)
+    return filesystem(primary=known(primary, BYTES_ORIGIN), **changes)
 
 
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        (having(PrimarySuperblock()), Outcome.PASS),
-        (having(stored()), Outcome.FAIL),
-        (having(stored(failed=None)), Outcome.FAIL),
-        (having(stored(), alive=False, mounts=()), Outcome.FAIL),
-        (having(stored(), superblock=unknown("superblock")), Outcome.FAIL),
-        (having(PrimarySuperblock(failed=HUNG)), Outcome.UNDETERMINED),
+        (with_primary_superblock(PrimarySuperblock()), Outcome.PASS),
+        (with_primary_superblock(damaged_superblock()), Outcome.FAIL),
+        (with_primary_superblock(damaged_superblock(failed=None)), Outcome.FAIL),
+        (with_primary_superblock(damaged_superblock(), alive=False, mounts=()), Outcome.FAIL),
+        (
+            with_primary_superblock(damaged_superblock(), superblock=unknown("superblock")),
+            Outcome.FAIL,
+        ),
+        (
+            with_primary_superblock(PrimarySuperblock(failed=DUMPE2FS_TIMED_OUT)),
+            Outcome.UNDETERMINED,
+        ),
         (filesystem(primary=unknown("primary superblock")), Outcome.UNDETERMINED),
         (filesystem(stack=known(disk(kind="image"))), Outcome.NOT_APPLICABLE),
         (filesystem(stack=unknown("stack")), Outcome.PASS),
@@ -55,16 +63,16 @@ def test_hlt007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
-def test_hlt007_puts_the_device_beside_the_kernel() -> None:
+def test_hlt007_compares_the_device_with_the_kernels_copy() -> None:
     """The device decides about the next mount, and the kernel's copy about this one."""
-    (finding,) = verdict(having(stored())).findings
+    (finding,) = verdict(with_primary_superblock(damaged_superblock())).findings
     assert finding.severity is Severity.CRITICAL
     assert finding.message == (
         "The next mount will fail: the superblock of /dev/sda is destroyed although it is mounted "
         "(it is zeroed)."
     )
     assert [citation[:3] for citation in finding.citations] == [
-        ("superblock on the device", "it is zeroed", BYTES),
+        ("superblock on the device", "it is zeroed", BYTES_ORIGIN),
         ("dumpe2fs", "Bad magic number (exit status 1)", "superblock of /dev/sda"),
         ("kernel's copy", "a filesystem of 26214400 blocks", "EXT4_IOC_GET_TUNE_SB_PARAM"),
         ("mounted on", "/data", "/proc/self/mountinfo"),
@@ -74,9 +82,11 @@ def test_hlt007_puts_the_device_beside_the_kernel() -> None:
     assert "e2fsck -b 32768 -B 4096" in remedy.summary
 
 
-def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
+def test_hlt007_advice_for_an_unmounted_filesystem() -> None:
     """Without a block size, the user has to find the block of a backup superblock."""
-    fs = having(stored(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u"))
+    fs = with_primary_superblock(
+        damaged_superblock(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u")
+    )
     (finding,) = verdict(fs).findings
     assert finding.message == (
         "The filesystem cannot be mounted: the superblock of /dev/sda is destroyed (it is zeroed)."
@@ -85,9 +95,11 @@ def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
     assert "with the block of a backup" in finding.remedies[0].summary
 
 
-def test_hlt007_names_the_tool_that_failed() -> None:
+def test_hlt007_gap_names_the_failed_tool() -> None:
     """The reason and the hint of its failure are in the report."""
-    assert verdict(having(PrimarySuperblock(failed=HUNG))).unknowns == (HUNG,)
+    assert verdict(
+        with_primary_superblock(PrimarySuperblock(failed=DUMPE2FS_TIMED_OUT))
+    ).unknowns == (DUMPE2FS_TIMED_OUT,)
 
 
 REMEDIES_NOT_RUN = (

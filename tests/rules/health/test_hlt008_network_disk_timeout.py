@@ -61,7 +61,7 @@ def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcom
     assert verdict(device, known(arguments)).outcome is outcome
 
 
-def test_a_model_that_no_program_printed_is_not_that_of_a_local_disk() -> None:
+def test_hlt008_unknown_model_is_not_taken_for_a_local_disk() -> None:
     """An archive without `device/model` and with an incomplete lsblk does not have the model."""
     fs = filesystem(stack=known(nvme(model=None)))
     row = lsblk_row("nvme1n1", DeviceNumber(259, 0), unlisted=frozenset({"MODEL"}))
@@ -69,7 +69,7 @@ def test_a_model_that_no_program_printed_is_not_that_of_a_local_disk() -> None:
     assert judged.outcome is Outcome.UNDETERMINED
 
 
-def test_hlt008_is_not_for_what_is_not_mounted() -> None:
+def test_hlt008_does_not_apply_to_unmounted_filesystems() -> None:
     """No filesystem becomes read-only there."""
     assert verdict(nvme(), alive=False, mounts=()).outcome is Outcome.NOT_APPLICABLE
 
@@ -79,7 +79,7 @@ def test_hlt008_without_the_kernel_command_line_is_undetermined() -> None:
     assert verdict(nvme(ABSENT), unknown("/proc/cmdline")).outcome is Outcome.UNDETERMINED
 
 
-def test_hlt008_knows_the_model_from_lsblk() -> None:
+def test_hlt008_reads_the_model_from_lsblk() -> None:
     """Archives contain the output of lsblk more often than sysfs."""
     device = nvme(model=None)
     fs = filesystem(stack=known(device))
@@ -89,7 +89,7 @@ def test_hlt008_knows_the_model_from_lsblk() -> None:
     assert (finding.citations[1].value, finding.citations[1].origin) == (EBS, "lsblk -P")
 
 
-def test_hlt008_says_what_is_assumed() -> None:
+def test_hlt008_confidence_if_the_kernel_does_not_show_the_timeout() -> None:
     """A finding about a timeout that the kernel does not show is at most likely."""
     (shown,), (assumed,) = verdict(nvme()).findings, verdict(nvme(ABSENT)).findings
     assert (shown.severity, shown.confidence) == (Severity.MEDIUM, Confidence.CONFIRMED)
@@ -107,7 +107,7 @@ def steps_of(finding: Finding, phase: Phase) -> list[str]:
     return [step.command for step in finding.remedies[0].lines if step.phase is phase]
 
 
-def test_hlt008_writes_a_rule_for_the_model() -> None:
+def test_hlt008_remedy_writes_a_udev_rule_for_the_model() -> None:
     """NVMe names can change at a reboot; instance stores keep their timeout."""
     (finding,) = verdict(nvme()).findings
     assert finding.fact == EBS
@@ -118,7 +118,7 @@ def test_hlt008_writes_a_rule_for_the_model() -> None:
     assert 'ATTR{queue/io_timeout}="4294967295"' in change.content
 
 
-def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
+def test_hlt008_commands_set_verify_and_roll_back(tmp_path: Path) -> None:
     """A shell runs them on a file in place of sysfs: set, verify and roll back."""
     knob = tmp_path / "io_timeout"
     knob.write_text("30000\n")
@@ -137,7 +137,7 @@ def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
     assert knob.read_text() == "30000\n"
 
 
-def test_hlt008_prints_no_command_for_a_name_that_needs_quoting() -> None:
+def test_hlt008_prints_no_command_for_an_unquotable_name() -> None:
     """Sysfs has no such name, but a captured name may be odd."""
     (finding,) = verdict(replace(nvme(), name="nvme1 n1")).findings
     assert finding.remedies[0].steps == ()

@@ -61,7 +61,7 @@ def test_hlt009_says_how_long_a_mount_waits() -> None:
     assert trade_off.startswith("After an unclean stop, a mount takes 45 s longer.")
 
 
-def on_a_storage_network(judged: Host) -> Host:
+def with_luns_as_disks(judged: Host) -> Host:
     """Return the host with all its disks as LUNs of a storage network."""
     (fs, *_) = judged.filesystems
     assert not hasattr(fs.stack, "why")
@@ -76,13 +76,13 @@ REMEDY_CASES = (
     RemedyCase(
         name="mounted, without an entry",
         remedy="set the feature mmp",
-        alter=on_a_storage_network,
+        alter=with_luns_as_disks,
     ),
     RemedyCase(
         name="mounted by fstab",
         remedy="set the feature mmp",
         mount="noatime",
         fstab="noatime",
-        alter=on_a_storage_network,
+        alter=with_luns_as_disks,
     ),
 )

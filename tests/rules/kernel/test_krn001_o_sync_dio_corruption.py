@@ -11,8 +11,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.kernel.krn001_o_sync_dio_corruption import check
 from support.builders import filesystem, host, kernel, known, mount, unknown
 
-BAD = kernel("6.1.64", "#1 SMP")
-DEBIAN_BAD = kernel("6.1.0-14-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)")
+AFFECTED = kernel("6.1.64", "#1 SMP")
+DEBIAN_AFFECTED = kernel("6.1.0-14-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)")
 
 
 def verdict_of(of: Kernel, *filesystems: Any, **changes: Any) -> Verdict:
@@ -24,13 +24,13 @@ def verdict_of(of: Kernel, *filesystems: Any, **changes: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("of", "grade"),
     [
-        (BAD, (Severity.HIGH, Confidence.CONFIRMED)),
-        (DEBIAN_BAD, (Severity.HIGH, Confidence.CONFIRMED)),
+        (AFFECTED, (Severity.HIGH, Confidence.CONFIRMED)),
+        (DEBIAN_AFFECTED, (Severity.HIGH, Confidence.CONFIRMED)),
         (kernel("5.10.228"), (Severity.HIGH, Confidence.CONFIRMED)),
         (kernel("5.10.227-219.884.amzn2.x86_64"), (Severity.LOW, Confidence.POSSIBLE)),
     ],
 )
-def test_an_affected_kernel_is_found(of: Kernel, grade: tuple[Severity, Confidence]) -> None:
+def test_affected_kernels_fail(of: Kernel, grade: tuple[Severity, Confidence]) -> None:
     """A vendor's kernel with the same number may have the fix."""
     verdict = verdict_of(of)
     assert verdict.outcome is Outcome.FAIL
@@ -48,7 +48,7 @@ def test_an_affected_kernel_is_found(of: Kernel, grade: tuple[Severity, Confiden
     ],
     ids=lambda of: of.release,
 )
-def test_the_kernels_of_the_distributors_pass(of: Kernel) -> None:
+def test_distribution_kernels_pass(of: Kernel) -> None:
     """Debian's 6.1.0 is neither of the two updates, as `uname -v` shows."""
     verdict = verdict_of(of)
     assert verdict.outcome is Outcome.PASS
@@ -65,24 +65,26 @@ def test_the_kernels_of_the_distributors_pass(of: Kernel) -> None:
         ),
     ],
 )
-def test_where_nothing_can_be_written_nothing_is_overwritten(
+def test_not_applicable_without_a_writable_filesystem(
     filesystems: tuple[Any, ...], note: str
 ) -> None:
     """Unmounted and read-only filesystems are not exposed."""
-    verdict = verdict_of(BAD, *filesystems)
+    verdict = verdict_of(AFFECTED, *filesystems)
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
 
 
-def test_a_filesystem_that_may_have_been_missed_may_be_writable() -> None:
+def test_missed_filesystems_may_be_writable() -> None:
     """It does not matter that all known filesystems are read-only."""
-    verdict = verdict_of(BAD, filesystem(read_only=known(value=True)), gaps=(unknown("mounts"),))
+    verdict = verdict_of(
+        AFFECTED, filesystem(read_only=known(value=True)), gaps=(unknown("mounts"),)
+    )
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == ["mounts"]
 
 
-def test_a_filesystem_that_may_be_writable_counts() -> None:
+def test_possibly_writable_filesystem_counts() -> None:
     """It is unknown whether the filesystem is read-only."""
-    assert verdict_of(BAD, filesystem(read_only=unknown("it"))).outcome is Outcome.FAIL
+    assert verdict_of(AFFECTED, filesystem(read_only=unknown("it"))).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(
@@ -92,11 +94,9 @@ def test_a_filesystem_that_may_be_writable_counts() -> None:
         ({"kernel": known(kernel("6.1.0-14-amd64", "#1 SMP"))}, "stable update of the kernel"),
     ],
 )
-def test_an_update_that_is_not_told_leaves_it_undetermined(
-    changes: dict[str, Any], gap: str
-) -> None:
+def test_unknown_update_is_undetermined(changes: dict[str, Any], gap: str) -> None:
     """Debian's release names only the ABI, which good and bad packages can share."""
-    verdict = verdict_of(BAD, **changes)
+    verdict = verdict_of(AFFECTED, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == [gap]
 
@@ -104,18 +104,18 @@ def test_an_update_that_is_not_told_leaves_it_undetermined(
 @pytest.mark.parametrize(
     "release", ["5.10.0-216.0.0.115.oe2203sp4.x86_64", "5.10.0-1.uel20.aarch64"]
 )
-def test_a_vendor_that_keeps_the_number_is_asked_for_the_commits(release: str) -> None:
+def test_openeuler_hint_asks_for_the_commits(release: str) -> None:
     """On openEuler neither uname nor /proc/version_signature shows more."""
-    (gap,) = verdict_of(BAD, kernel=known(kernel(release, "#1 SMP"))).unknowns
+    (gap,) = verdict_of(AFFECTED, kernel=known(kernel(release, "#1 SMP"))).unknowns
     assert "91562895f803 without 936e114a245b" in gap.detail
     assert "rpm -q --changelog" in gap.hint
     assert "version_signature" not in gap.hint
 
 
-def test_one_finding_names_all_that_are_exposed() -> None:
+def test_one_finding_names_all_exposed_filesystems() -> None:
     """There is one kernel, however many filesystems it serves."""
     (finding,) = verdict_of(
-        DEBIAN_BAD, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
+        DEBIAN_AFFECTED, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
     ).findings
     assert finding.message.endswith("the file position; 2 writable ext4 filesystems are exposed.")
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
@@ -136,9 +136,9 @@ def test_one_finding_names_all_that_are_exposed() -> None:
     ]
 
 
-def test_the_remedies_are_advice() -> None:
+def test_remedies_are_advice_without_commands() -> None:
     """The command for a kernel update depends on the distribution."""
-    (finding,) = verdict_of(DEBIAN_BAD).findings
+    (finding,) = verdict_of(DEBIAN_AFFECTED).findings
     update, meanwhile = finding.remedies
     assert update.summary == "Update the kernel to 6.1.66-1 or later, and restart."
     assert update.disruption is Disruption.REBOOT

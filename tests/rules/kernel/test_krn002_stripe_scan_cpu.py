@@ -56,9 +56,7 @@ def remedy_of(*tokens: str, **changes: Any) -> Remedy:
         (unknown("read-only"), Severity.MEDIUM),
     ],
 )
-def test_what_is_read_only_for_certain_writes_nothing(
-    read_only: Evidence[bool], severity: Severity
-) -> None:
+def test_severity_on_read_only_filesystems(read_only: Evidence[bool], severity: Severity) -> None:
     """The writeback thread then has no work; if the state is unknown, writes are possible."""
     (finding,) = verdict_of("6.6.9", "stripe=384", read_only=read_only).findings
     assert finding.severity is severity
@@ -79,9 +77,7 @@ def test_what_is_read_only_for_certain_writes_nothing(
         ("6.5.0-14-generic", (Severity.LOW, Confidence.POSSIBLE)),
     ],
 )
-def test_a_stripe_is_found_on_an_affected_kernel(
-    release: str, grade: tuple[Severity, Confidence]
-) -> None:
+def test_stripe_on_affected_kernels_fails(release: str, grade: tuple[Severity, Confidence]) -> None:
     """It is likely from 6.5 on, and possible if a vendor may have fixed it.
 
     A RAID on Debian 12 has a stripe by default and a kernel with few reports, which is info.
@@ -103,12 +99,14 @@ def test_a_stripe_is_found_on_an_affected_kernel(
         ("6.1.0-18-amd64", known(options())),
     ],
 )
-def test_other_kernels_and_no_stripe_pass(release: str, options_in_force: Any) -> None:
+def test_other_kernels_and_filesystems_without_stripe_pass(
+    release: str, options_in_force: Any
+) -> None:
     """A healthy RAID on RHEL 9, or on Ubuntu 22.04 or 24.04, gives no finding."""
     assert verdict_of(release, options=options_in_force).outcome is Outcome.PASS
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """The allocator is not used."""
     verdict = verdict_of("6.6.9", "stripe=384", alive=False, mounts=())
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, "it is not mounted")
@@ -128,14 +126,14 @@ def test_without_kernel_or_stripe_it_is_undetermined(changes: dict[str, Any]) ->
     assert verdict_of("6.6.9", **changes).outcome is Outcome.UNDETERMINED
 
 
-def test_a_stripe_of_a_read_only_filesystem_is_latent() -> None:
+def test_read_only_filesystem_is_latent() -> None:
     """Nothing is allocated there."""
     (finding,) = verdict_of("6.6.9", "stripe=384", read_only=known(value=True)).findings
     assert finding.severity is Severity.INFO
     assert finding.message.endswith("has a stripe of 384 blocks and is mounted read-only.")
 
 
-def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
+def test_cites_kernel_bug_active_stripe_and_superblock() -> None:
     """The options in force and the superblock can differ."""
     (finding,) = verdict_of("6.6.9", "stripe=48").findings
     reported = {each.label: (each.value, each.origin) for each in finding.citations}
@@ -150,7 +148,7 @@ def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
     assert reported["RAID hints"] == ("stride 128, width 384 blocks", "dumpe2fs -h /dev/sda")
 
 
-def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
+def test_remedy_removes_the_stripe_from_mount_superblock_and_fstab() -> None:
     """`stripe=0` is never written to fstab, where it has no effect."""
     remedy = remedy_of("stripe=48", fstab=known((fstab_entry("stripe=48"),)))
     assert step_lines(remedy.steps)[:3] == [
@@ -164,14 +162,14 @@ def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
     assert remedy.disruption is Disruption.REMOUNT
 
 
-def test_without_the_superblock_there_are_no_commands() -> None:
+def test_no_commands_without_the_superblock() -> None:
     """The values that tune2fs overwrites could not be restored."""
     remedy = remedy_of("stripe=384", superblock=unknown("the superblock"))
     assert remedy.steps == ()
     assert "scan as root" in remedy.summary
 
 
-def test_rootflags_are_for_the_administrator() -> None:
+def test_remedy_names_rootflags() -> None:
     """No command edits the boot loader's configuration."""
     remedy = remedy_of(
         "stripe=384",
@@ -182,7 +180,7 @@ def test_rootflags_are_for_the_administrator() -> None:
 
 
 @needs_e2fsprogs
-def test_a_plan_has_the_stripe_of_its_superblock() -> None:
+def test_plans_with_and_without_a_stripe() -> None:
     """The remedy changes the kernel, not the stripe; a plan without a stripe passes."""
     hosts = [host_of(of) for of in (plan(release="6.6.9"), disk_plan(release="6.6.9"))]
     judged = [judge(check, each.filesystems[0], each) for each in hosts]
@@ -234,7 +232,7 @@ REMEDY_CASES = (
 )
 
 
-def test_in_another_namespace_there_is_no_command() -> None:
+def test_no_command_in_another_namespace() -> None:
     """A remount needs the mount point."""
     (finding,) = verdict_of("6.6.9", "stripe=384", mounts=()).findings
     assert finding.remedies[0].steps == ()

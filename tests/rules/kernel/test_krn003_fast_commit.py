@@ -12,7 +12,7 @@ from support.builders import filesystem, host, kernel, known, mount, options, su
 from support.remedies.case import RemedyCase, on_kernel
 
 FAST = superblock(features=frozenset({"has_journal", "extent", "fast_commit"}))
-OLD = "5.15.20"
+AFFECTED_RELEASE = "5.15.20"
 
 
 def verdict_of(release: str, **changes: Any) -> Verdict:
@@ -32,7 +32,7 @@ def verdict_of(release: str, **changes: Any) -> Verdict:
         ("5.14.0-427.el9.x86_64", (Severity.LOW, Confidence.POSSIBLE)),
     ],
 )
-def test_the_feature_is_found_on_an_affected_kernel(
+def test_fast_commit_on_affected_kernels_fails(
     release: str, grade: tuple[Severity, Confidence]
 ) -> None:
     """Losing data is worse than failing to replay a newer kernel's journal."""
@@ -46,12 +46,12 @@ def test_the_feature_is_found_on_an_affected_kernel(
     [
         ("6.1.76", {}),
         ("6.18.5", {"superblock": unknown("the superblock")}),
-        (OLD, {"superblock": known(superblock())}),
+        (AFFECTED_RELEASE, {"superblock": known(superblock())}),
         ("5.15.0-91-generic", {"superblock": known(superblock())}),
     ],
     ids=["corrected", "corrected, not root", "off", "off, update not known"],
 )
-def test_corrected_kernels_and_filesystems_without_it_pass(
+def test_fixed_kernels_and_filesystems_without_fast_commit_pass(
     release: str, changes: dict[str, Any]
 ) -> None:
     """By default mke2fs does not set it; on a fixed kernel the superblock is not needed."""
@@ -68,17 +68,17 @@ def test_corrected_kernels_and_filesystems_without_it_pass(
         ),
     ],
 )
-def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any], note: str) -> None:
+def test_data_journal_is_not_applicable(changes: dict[str, Any], note: str) -> None:
     """data=journal turns fast commits off."""
-    verdict = verdict_of(OLD, **changes)
+    verdict = verdict_of(AFFECTED_RELEASE, **changes)
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
 
 
 @pytest.mark.parametrize(
     ("release", "changes", "gap"),
     [
-        (OLD, {"superblock": unknown("the superblock")}, "the superblock"),
-        (OLD, {"kernel": unknown("the kernel")}, "the kernel"),
+        (AFFECTED_RELEASE, {"superblock": unknown("the superblock")}, "the superblock"),
+        (AFFECTED_RELEASE, {"kernel": unknown("the kernel")}, "the kernel"),
         ("5.15.0-91-generic", {}, "stable update of the kernel"),
     ],
 )
@@ -91,20 +91,20 @@ def test_without_kernel_or_superblock_it_is_undetermined(
     assert [each.what for each in verdict.unknowns] == [gap]
 
 
-def test_options_that_are_not_known_do_not_excuse() -> None:
+def test_unknown_options_do_not_pass() -> None:
     """data=journal is rare, so the feature decides if the options are unknown."""
-    assert verdict_of(OLD, options=unknown("the options")).outcome is Outcome.FAIL
+    assert verdict_of(AFFECTED_RELEASE, options=unknown("the options")).outcome is Outcome.FAIL
 
 
-def test_a_read_only_filesystem_is_latent() -> None:
+def test_read_only_filesystem_is_latent() -> None:
     """Nothing is committed there."""
-    (finding,) = verdict_of(OLD, read_only=known(value=True)).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE, read_only=known(value=True)).findings
     assert finding.severity is Severity.INFO
 
 
-def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
+def test_message_and_citations() -> None:
     """The kernel, the bug and the feature are cited, each with its origin."""
-    (finding,) = verdict_of(OLD).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE).findings
     assert "fsync() had confirmed" in finding.message
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
         (
@@ -121,9 +121,9 @@ def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
     ]
 
 
-def test_the_feature_is_taken_away_unmounted() -> None:
+def test_remedy_removes_the_feature_while_unmounted() -> None:
     """The check before tune2fs prevents changes while another mount namespace uses it."""
-    (finding,) = verdict_of(OLD).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE).findings
     away, update = finding.remedies
     assert [(step.phase, step.command) for step in away.lines] == [
         (Phase.IMMEDIATE, "umount /data"),
@@ -144,9 +144,9 @@ def test_the_feature_is_taken_away_unmounted() -> None:
     assert update.summary == "Update the kernel to 5.15.87, 6.1.4, 6.2 or later, and restart."
 
 
-def test_the_root_is_for_a_rescue_system() -> None:
+def test_root_remedy_requires_a_rescue_system() -> None:
     """No command unmounts the running system's root."""
-    (finding,) = verdict_of(OLD, mounts=(mount("/"),)).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE, mounts=(mount("/"),)).findings
     assert finding.remedies[0].steps == ()
     assert "rescue system" in finding.remedies[0].summary
 

@@ -36,7 +36,7 @@ def verdict_of(release: str = "5.15.60", **changes: Any) -> Verdict:
         ("5.19.11", (Severity.MEDIUM, Confidence.LIKELY)),
     ],
 )
-def test_krn004_finds_affected_kernels(release: str, grade: tuple[Severity, Confidence]) -> None:
+def test_krn004_affected_kernels_fail(release: str, grade: tuple[Severity, Confidence]) -> None:
     """The range is from the change to its fixes."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
@@ -46,7 +46,7 @@ def test_krn004_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
     "release",
     ["5.10.100", "5.15.32", "5.15.71", "5.16.18", "5.17.1", "5.19.12", "6.1.76"],
 )
-def test_krn004_passes_other_kernels(release: str) -> None:
+def test_krn004_other_kernels_pass(release: str) -> None:
     """These are kernels before the change, and kernels with the fixes."""
     assert verdict_of(release).outcome is Outcome.PASS
 
@@ -72,13 +72,13 @@ def test_krn004_outcomes(changes: dict[str, Any], outcome: Outcome) -> None:
     assert verdict_of(**changes).outcome is outcome
 
 
-def test_krn004_is_latent_on_a_read_only_card() -> None:
+def test_krn004_read_only_card_is_latent() -> None:
     """Nothing is allocated there."""
     (finding,) = verdict_of(read_only=known(value=True)).findings
     assert finding.severity is Severity.INFO
 
 
-def test_krn004_says_how_to_avoid_it() -> None:
+def test_krn004_remedies_are_mount_option_and_kernel_update() -> None:
     """The mount option is suggested first, then a kernel update."""
     (finding,) = verdict_of().findings
     option, update = finding.remedies

@@ -28,7 +28,7 @@ def verdict_of(release: str = "4.9.50", **changes: Any) -> Verdict:
         ("4.14.50", (Severity.LOW, Confidence.POSSIBLE)),
     ],
 )
-def test_krn005_finds_affected_kernels(release: str, grade: tuple[Severity, Confidence]) -> None:
+def test_krn005_affected_kernels_fail(release: str, grade: tuple[Severity, Confidence]) -> None:
     """Before 4.13 anybody can consume an error; later only errors before the open are lost."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
@@ -51,7 +51,7 @@ def test_krn005_outcomes(release: str, changes: dict[str, Any], outcome: Outcome
     assert verdict_of(release, **changes).outcome is outcome
 
 
-def test_krn005_runs_for_databases() -> None:
+def test_krn005_is_enabled_by_database_profiles() -> None:
     """It is off by default, and two profiles enable it."""
     assert not check.default
     enabling = {name for name, each in all_profiles().items() if "KRN005" in each.enable}

@@ -38,7 +38,9 @@ def verdict_of(release: str = "6.17.0", **changes: Any) -> Verdict:
         ("6.17.0-14-generic", (Severity.LOW, Confidence.POSSIBLE)),
     ],
 )
-def test_krn006_finds_both_features(release: str, grade: tuple[Severity, Confidence]) -> None:
+def test_krn006_both_features_on_affected_kernels_fail(
+    release: str, grade: tuple[Severity, Confidence]
+) -> None:
     """5.16 commits inline data; the cause of later reports is unknown."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
@@ -62,13 +64,13 @@ def test_krn006_outcomes(changes: dict[str, Any], outcome: Outcome) -> None:
     assert verdict_of(**changes).outcome is outcome
 
 
-def test_krn006_is_latent_where_nothing_is_written() -> None:
+def test_krn006_read_only_mount_is_latent() -> None:
     """A read-only mount commits nothing."""
     (finding,) = verdict_of(read_only=known(value=True)).findings
     assert finding.severity is Severity.INFO
 
 
-def test_krn006_the_root_is_for_a_rescue_system() -> None:
+def test_krn006_root_remedy_requires_a_rescue_system() -> None:
     """No command unmounts the running system's root."""
     (finding,) = verdict_of(mounts=(mount("/"),)).findings
     assert finding.remedies[0].steps == ()

@@ -28,16 +28,16 @@ from support.images.mke2fs import (
     sparse_image,
 )
 
-HOT = [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
-EVEN = [1600] * 12
+UNEVEN_LOADS = [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
+EVEN_LOADS = [1600] * 12
 
 
 def layout(loads: list[int], **changes: Any) -> MetadataLayout:
     """Build a layout on sdb, sdc, …, because virtual disks do not show whether they rotate."""
-    return on_disks("sd", metadata_layout(loads, **changes))
+    return with_disk_prefix("sd", metadata_layout(loads, **changes))
 
 
-def on_disks(prefix: str, built: MetadataLayout) -> MetadataLayout:
+def with_disk_prefix(prefix: str, built: MetadataLayout) -> MetadataLayout:
     """Return a layout on disks whose names have this prefix."""
     members = tuple(each._replace(name=f"{prefix}{each.name[2:]}") for each in built.members)
     names = tuple(each.name for each in members)
@@ -59,7 +59,7 @@ def array(rotational: list[Evidence[bool] | bool], prefix: str = "sd") -> BlockD
     )
 
 
-def striped(
+def striped_filesystem(
     measured: Evidence[MetadataLayout] | MetadataLayout,
     rotational: list[Evidence[bool] | bool] | None = None,
     **changes: Any,
@@ -100,30 +100,30 @@ def mkfs_of(fs: Filesystem) -> Remedy:
             Outcome.NOT_APPLICABLE,
             id="one disk, blind",
         ),
-        pytest.param(striped(unknown("layout")), Outcome.UNDETERMINED, id="not root"),
+        pytest.param(striped_filesystem(unknown("layout")), Outcome.UNDETERMINED, id="not root"),
         pytest.param(
-            striped(layout(EVEN), superblock=unknown("superblock")),
+            striped_filesystem(layout(EVEN_LOADS), superblock=unknown("superblock")),
             Outcome.UNDETERMINED,
             id="no superblock",
         ),
-        pytest.param(striped(layout(EVEN)), Outcome.PASS, id="even"),
-        pytest.param(striped(layout(HOT)), Outcome.FAIL, id="three of twelve"),
-        pytest.param(striped(layout([100, 100, 100, 30])), Outcome.FAIL, id="a note"),
+        pytest.param(striped_filesystem(layout(EVEN_LOADS)), Outcome.PASS, id="even"),
+        pytest.param(striped_filesystem(layout(UNEVEN_LOADS)), Outcome.FAIL, id="three of twelve"),
+        pytest.param(striped_filesystem(layout([100, 100, 100, 30])), Outcome.FAIL, id="a note"),
         pytest.param(
-            striped(layout([126, 0], groups=63, flex_bg_groups=1)),
+            striped_filesystem(layout([126, 0], groups=63, flex_bg_groups=1)),
             Outcome.NOT_APPLICABLE,
             id="too few groups",
         ),
         pytest.param(
-            striped(layout([128, 0], groups=64, flex_bg_groups=1)),
+            striped_filesystem(layout([128, 0], groups=64, flex_bg_groups=1)),
             Outcome.FAIL,
             id="enough groups",
             marks=pytest.mark.judged_once("its mkfs line is looked for during 0.7 s"),
         ),
         pytest.param(
-            striped(layout(HOT, groups=47 * 16)), Outcome.NOT_APPLICABLE, id="too few flex groups"
+            striped_filesystem(layout(UNEVEN_LOADS, groups=47 * 16)), Outcome.NOT_APPLICABLE, id="too few flex groups"
         ),
-        pytest.param(striped(layout(HOT, groups=48 * 16)), Outcome.FAIL, id="enough flex groups"),
+        pytest.param(striped_filesystem(layout(UNEVEN_LOADS, groups=48 * 16)), Outcome.FAIL, id="enough flex groups"),
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -134,9 +134,9 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("loads", "rotational", "severity", "confidence"),
     [
-        pytest.param(HOT, [True] * 12, Severity.HIGH, Confidence.CONFIRMED, id="disks, skew 4.0"),
+        pytest.param(UNEVEN_LOADS, [True] * 12, Severity.HIGH, Confidence.CONFIRMED, id="disks, skew 4.0"),
         pytest.param(
-            HOT, [*[False] * 11, True], Severity.HIGH, Confidence.CONFIRMED, id="one disk rotates"
+            UNEVEN_LOADS, [*[False] * 11, True], Severity.HIGH, Confidence.CONFIRMED, id="one disk rotates"
         ),
         pytest.param(
             [399, 1, 0, 0], [True] * 4, Severity.HIGH, Confidence.CONFIRMED, id="skew 3.99"
@@ -145,16 +145,16 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
             [394, 2, 2, 2], [True] * 4, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 3.94"
         ),
         pytest.param([99, 1], [True] * 2, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 1.98"),
-        pytest.param(HOT, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"),
+        pytest.param(UNEVEN_LOADS, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"),
         pytest.param(
-            HOT,
+            UNEVEN_LOADS,
             [*[False] * 11, unknown("rotational")],
             Severity.MEDIUM,
             Confidence.LIKELY,
             id="one is not known",
         ),
         pytest.param(
-            HOT,
+            UNEVEN_LOADS,
             [*[unknown("rotational")] * 11, True],
             Severity.HIGH,
             Confidence.CONFIRMED,
@@ -165,30 +165,30 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         ),
     ],
 )
-def test_severity_follows_the_skew_and_the_kind_of_disk(
+def test_severity_by_skew_and_kind_of_disk(
     loads: list[int],
     rotational: list[Evidence[bool] | bool],
     severity: Severity,
     confidence: Confidence,
 ) -> None:
     """A hotspot on rotating disks is worse; 3.99 is printed as 4 and counts as 4."""
-    finding = finding_of(striped(layout(loads, groups=9594), rotational))
+    finding = finding_of(striped_filesystem(layout(loads, groups=9594), rotational))
     assert (finding.severity, finding.confidence) == (severity, confidence)
     how = "spread unevenly over the" if severity is Severity.INFO else "concentrated on a few"
     assert finding.summary == f"bitmaps are {how} members of the stripe"
 
 
-def test_the_message_says_how_many_disks_work() -> None:
+def test_message_has_effective_disks_and_skew() -> None:
     """The message is one sentence with the effective number of disks and the skew."""
-    assert finding_of(striped(layout(HOT))).message == (
+    assert finding_of(striped_filesystem(layout(UNEVEN_LOADS))).message == (
         "The busiest disk gets 4 times the average number of bitmap writes: effectively 3 of 12 "
         "disks serve the bitmaps."
     )
 
 
-def test_the_evidence_is_the_layout_itself() -> None:
+def test_cites_the_layout() -> None:
     """The finding cites the stripe, the groups, the load of each member, and the kinds of disk."""
-    citations = {c.label: c.value for c in finding_of(striped(layout(HOT))).citations}
+    citations = {c.label: c.value for c in finding_of(striped_filesystem(layout(UNEVEN_LOADS))).citations}
     assert citations == {
         "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem starts at byte 0",
         "block groups": "9594 groups of 32768 blocks of 4096 bytes, flex_bg size 16",
@@ -201,17 +201,17 @@ def test_the_evidence_is_the_layout_itself() -> None:
     }
 
 
-def test_a_pass_shows_what_it_rests_on() -> None:
+def test_pass_cites_the_loads() -> None:
     """An even layout passes, and the evidence is its histogram."""
-    verdict = verdict_of(striped(layout(EVEN)))
+    verdict = verdict_of(striped_filesystem(layout(EVEN_LOADS)))
     assert verdict.evidence[2].value == "sdb to sdm: 1600"
 
 
-def test_slots_in_another_order_than_names_are_no_range() -> None:
+def test_members_out_of_order_are_listed_individually() -> None:
     """Members whose order in the array differs from that of their names are listed individually."""
     even = layout([1600] * 4)
     slots = [even.members[index] for index in (1, 0, 2, 3)]
-    verdict = verdict_of(striped(even._replace(members=tuple(slots))))
+    verdict = verdict_of(striped_filesystem(even._replace(members=tuple(slots))))
     assert verdict.evidence[2].value == "sdc: 1600, sdb: 1600, sdd to sde: 1600"
 
 
@@ -227,11 +227,11 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
         ),
     ],
 )
-def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
+def test_finding_with_unknown_disks_reports_the_gap(
     changes: dict[str, Any], gaps: int
 ) -> None:
     """The layout alone is a finding; the gap shows that its severity is a guess."""
-    verdict = verdict_of(striped(layout(HOT), **changes))
+    verdict = verdict_of(striped_filesystem(layout(UNEVEN_LOADS), **changes))
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].severity is Severity.MEDIUM
     assert len(verdict.unknowns) == gaps
@@ -248,7 +248,7 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
         ),
     ],
 )
-def test_columns_without_names_have_the_medium_of_the_disks(
+def test_medium_of_columns_without_names(
     rotational: list[Evidence[bool] | bool], cited: str, gaps: list[str]
 ) -> None:
     """A degraded or reshaping array shows the number of its columns, but not their disks."""
@@ -259,7 +259,7 @@ def test_columns_without_names_have_the_medium_of_the_disks(
         geometry=hot.geometry._replace(members=names),
         members=tuple(e._replace(name=n) for e, n in zip(hot.members, names, strict=True)),
     )
-    verdict = verdict_of(striped(hot, rotational))
+    verdict = verdict_of(striped_filesystem(hot, rotational))
     citations = {c.label: c.value for c in verdict.findings[0].citations}
     assert citations["rotational members"] == cited
     assert [gap.what for gap in verdict.unknowns] == gaps
@@ -269,18 +269,18 @@ def test_columns_without_names_have_the_medium_of_the_disks(
     ("fs", "command"),
     [
         pytest.param(
-            striped(layout(HOT)),
+            striped_filesystem(layout(UNEVEN_LOADS)),
             "mkfs.ext4 -b 4096 -g 32744 -G 16 -i 16384 -E stride=128,stripe_width=1536 /dev/md127",
             id="512 KiB",
         ),
         pytest.param(
-            striped(layout(HOT, chunk_bytes=256 << 10)),
+            striped_filesystem(layout(UNEVEN_LOADS, chunk_bytes=256 << 10)),
             "mkfs.ext4 -b 4096 -g 32744 -G 8 -i 16384 -E stride=64,stripe_width=768 /dev/md127",
             id="256 KiB",
         ),
         pytest.param(
-            striped(
-                layout(HOT)._replace(cluster_blocks=16, blocks_per_group=524288),
+            striped_filesystem(
+                layout(UNEVEN_LOADS)._replace(cluster_blocks=16, blocks_per_group=524288),
                 superblock=known(superblock(inode_count=600 * 8192)),
             ),
             "mkfs.ext4 -b 4096 -g 32744 -G 1 -O bigalloc -C 65536 -i 262144 "
@@ -288,8 +288,8 @@ def test_columns_without_names_have_the_medium_of_the_disks(
             id="bigalloc; without packing a stride would move the bitmaps",
         ),
         pytest.param(
-            striped(
-                layout(HOT),
+            striped_filesystem(
+                layout(UNEVEN_LOADS),
                 superblock=known(
                     superblock(features=superblock().features - {"resize_inode"} | {"meta_bg"})
                 ),
@@ -300,22 +300,22 @@ def test_columns_without_names_have_the_medium_of_the_disks(
         ),
     ],
 )
-def test_the_mkfs_line_is_made_for_this_array(fs: Filesystem, command: str) -> None:
+def test_mkfs_command_for_this_array(fs: Filesystem, command: str) -> None:
     """Block size, clusters, inode ratio and meta_bg stay; groups and flex groups change."""
     assert mkfs_of(fs).steps[0].command == command
 
 
-def test_the_mkfs_line_says_what_it_destroys() -> None:
+def test_mkfs_remedy_is_marked_destructive() -> None:
     """The remedy is destructive and persistent, and its summary has the word DESTROYS."""
-    remedy = mkfs_of(striped(layout(HOT)))
+    remedy = mkfs_of(striped_filesystem(layout(UNEVEN_LOADS)))
     assert "DESTROYS all data on /dev/md127" in remedy.summary
     assert remedy.disruption is Disruption.RECREATE
     assert [step.phase for step in remedy.lines] == [Phase.PERSISTENT, Phase.VERIFY]
 
 
-def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() -> None:
+def test_no_mkfs_command_that_omits_a_demanded_feature() -> None:
     """The printed mkfs line would omit the feature, so a plan is suggested instead."""
-    fs = striped(layout(HOT))
+    fs = striped_filesystem(layout(UNEVEN_LOADS))
     profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     recreate = [r for r in finding.remedies if r.disruption is Disruption.RECREATE]
@@ -323,66 +323,66 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
     assert "bigalloc, required by MySQL" in recreate[0].summary
 
 
-def test_a_hostile_device_name_is_quoted_or_left_out() -> None:
+def test_hostile_device_name_is_quoted_or_omitted() -> None:
     """A name from a snapshot is quoted as one shell word, or else nothing is printed."""
-    named = mkfs_of(striped(layout(HOT))._replace(device="/dev/x; rm -rf $(y)"))
+    named = mkfs_of(striped_filesystem(layout(UNEVEN_LOADS))._replace(device="/dev/x; rm -rf $(y)"))
     assert named.steps[0].command.endswith(" '/dev/x; rm -rf $(y)'")
-    assert mkfs_of(striped(layout(HOT))._replace(device="/dev/x\n")).steps == ()
+    assert mkfs_of(striped_filesystem(layout(UNEVEN_LOADS))._replace(device="/dev/x\n")).steps == ()
 
 
-def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
+def with_level(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
     """Build a layout on another RAID level."""
     built = layout(loads, **changes)
     assert built.geometry is not None
     return built._replace(geometry=built.geometry._replace(level=level))
 
 
-def _growth(fs: Filesystem) -> list[str]:
+def _grow_remedies(fs: Filesystem) -> list[str]:
     return [r.summary for r in finding_of(fs).remedies if "Grow the array" in r.summary]
 
 
 @pytest.mark.parametrize(
     ("measured", "says"),
     [
-        pytest.param(layout(HOT), "from 12 to 13 members", id="defaults on 12"),
+        pytest.param(layout(UNEVEN_LOADS), "from 12 to 13 members", id="defaults on 12"),
         pytest.param(
             layout([9000, 0, 0], blocks_per_group=32760), "from 3 to 4 members", id="3 is bad"
         ),
     ],
 )
-def test_growing_is_offered_where_it_evens_the_present_layout(
+def test_growing_is_suggested_if_it_balances_the_layout(
     measured: MetadataLayout, says: str
 ) -> None:
     """The suggested number of members is the next one that suits the present group size."""
-    (summary,) = _growth(striped(measured))
+    (summary,) = _grow_remedies(striped_filesystem(measured))
     assert says in summary
 
 
 @pytest.mark.parametrize(
     "measured",
     [
-        pytest.param(layout(HOT, chunk_bytes=2048), id="no shape"),
+        pytest.param(layout(UNEVEN_LOADS, chunk_bytes=2048), id="no shape"),
         pytest.param(
-            leveled("dm-striped", HOT),
+            with_level("dm-striped", UNEVEN_LOADS),
             id="striped LVM does not grow in width",
         ),
     ],
 )
-def test_growing_is_not_offered_where_it_is_not_known_to_help(measured: MetadataLayout) -> None:
+def test_growing_is_not_suggested_without_a_known_benefit(measured: MetadataLayout) -> None:
     """Only md can grow in width, and only computed remedies are offered."""
-    assert _growth(striped(measured)) == []
+    assert _grow_remedies(striped_filesystem(measured)) == []
 
 
-def test_recreating_as_it_is_is_no_remedy() -> None:
+def test_recreating_with_the_same_groups_is_not_suggested() -> None:
     """If the groups are already as advised, something else caused the imbalance."""
-    as_advised = layout(HOT, blocks_per_group=32744)
-    assert not any(r.destructive for r in finding_of(striped(as_advised)).remedies)
+    as_advised = layout(UNEVEN_LOADS, blocks_per_group=32744)
+    assert not any(r.destructive for r in finding_of(striped_filesystem(as_advised)).remedies)
 
 
-def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed() -> None:
+def test_recreating_without_the_stride_is_suggested_without_packing() -> None:
     """With -G 1, a stride moves the bitmaps even though the groups are as advised."""
     as_advised = layout([4000, 0, 4000, 0], chunk_bytes=32768, blocks_per_group=32760)
-    fs = striped(
+    fs = striped_filesystem(
         as_advised._replace(flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
     )
     assert "-g 32760 -G 1 " in mkfs_of(fs).steps[0].command
@@ -391,41 +391,41 @@ def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed()
 
 
 @pytest.mark.parametrize("level", ["raid0", "raid10", "raid4", "raid5", "raid6", "dm-striped"])
-def test_every_level_that_stripes_is_judged(level: str) -> None:
+def test_every_striping_level_is_judged(level: str) -> None:
     """All writes are counted, including those to mirrors and parity."""
-    assert verdict_of(striped(leveled(level, HOT))).outcome is Outcome.FAIL
-    assert verdict_of(striped(leveled(level, EVEN))).outcome is Outcome.PASS
+    assert verdict_of(striped_filesystem(with_level(level, UNEVEN_LOADS))).outcome is Outcome.FAIL
+    assert verdict_of(striped_filesystem(with_level(level, EVEN_LOADS))).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(
     "measured",
     [
-        pytest.param(layout(HOT)._replace(geometry=None), id="one disk after the other"),
-        pytest.param(leveled("raid1", HOT), id="a mirror"),
-        pytest.param(leveled("linear", HOT), id="a concatenation that was described"),
+        pytest.param(layout(UNEVEN_LOADS)._replace(geometry=None), id="one disk after the other"),
+        pytest.param(with_level("raid1", UNEVEN_LOADS), id="a mirror"),
+        pytest.param(with_level("linear", UNEVEN_LOADS), id="a concatenation that was described"),
         pytest.param(layout([9000]), id="one member"),
     ],
 )
-def test_what_does_not_stripe_is_not_judged(measured: MetadataLayout) -> None:
+def test_not_applicable_without_striping(measured: MetadataLayout) -> None:
     """The layout of such a stack may be known, but does not show a hotspot."""
-    assert verdict_of(striped(measured)).outcome is Outcome.NOT_APPLICABLE
+    assert verdict_of(striped_filesystem(measured)).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_parity_can_even_the_bitmaps_out() -> None:
+def test_parity_can_balance_the_bitmaps() -> None:
     """The bitmaps are on one of three disks, their parity on the other two."""
-    measured = leveled("raid5", [200, 0, 0])
+    measured = with_level("raid5", [200, 0, 0])
     members = tuple(
         each._replace(bitmap_parity=parity)
         for each, parity in zip(measured.members, (0, 190, 180), strict=True)
     )
-    assert verdict_of(striped(measured._replace(members=members))).outcome is Outcome.PASS
+    assert verdict_of(striped_filesystem(measured._replace(members=members))).outcome is Outcome.PASS
 
 
-def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
+def test_descriptor_table_is_cited_but_not_judged() -> None:
     """Even bitmaps pass whatever the table's layout is: no option of mke2fs moves it."""
-    measured = layout(EVEN)
+    measured = layout(EVEN_LOADS)
     members = (measured.members[0]._replace(described_groups=9594), *measured.members[1:])
-    verdict = verdict_of(striped(measured._replace(members=members)))
+    verdict = verdict_of(striped_filesystem(measured._replace(members=members)))
     assert verdict.outcome is Outcome.PASS
     assert {each.label: each.value for each in verdict.evidence}[
         "spread of the descriptor table"
@@ -435,14 +435,14 @@ def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
 @pytest.mark.parametrize(
     ("loads", "outcome"),
     [
-        pytest.param(HOT, Outcome.FAIL, id="hot"),
-        pytest.param(EVEN, Outcome.UNDETERMINED, id="even"),
+        pytest.param(UNEVEN_LOADS, Outcome.FAIL, id="hot"),
+        pytest.param(EVEN_LOADS, Outcome.UNDETERMINED, id="even"),
     ],
 )
-def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
+def test_guessed_stripe_is_likely_or_undetermined(loads: list[int], outcome: Outcome) -> None:
     """A hotspot on a guessed stripe is likely; an even layout on one does not pass."""
     gap = unknown("dmsetup table")
-    verdict = verdict_of(striped(layout(loads)._replace(doubts=(gap,))))
+    verdict = verdict_of(striped_filesystem(layout(loads)._replace(doubts=(gap,))))
     assert verdict.outcome is outcome
     assert verdict.unknowns == (gap,)
     assert {each.confidence for each in verdict.findings} <= {Confidence.LIKELY}
@@ -452,22 +452,22 @@ def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Ou
     ("prefix", "model"),
     [("vd", None), ("xvd", None), ("sd", "QEMU HARDDISK"), ("sd", "Virtual disk")],
 )
-def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
+def test_rotational_virtual_disk_is_likely(prefix: str, model: str | None) -> None:
     """A virtio disk always claims to rotate: the finding is likely, without a gap."""
-    hot = on_disks(prefix, layout(HOT))
+    hot = with_disk_prefix(prefix, layout(UNEVEN_LOADS))
     stack = array([True] * 12, prefix)
     disks = tuple(replace(each, model=model) for each in stack.known_below)
-    fs = striped(hot, stack=known(replace(stack, below=known(disks))))
+    fs = striped_filesystem(hot, stack=known(replace(stack, below=known(disks))))
     verdict = verdict_of(fs)
     (finding,) = verdict.findings
     assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.LIKELY)
     assert verdict.unknowns == ()
 
 
-def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
+def test_non_rotational_virtual_disk_is_confirmed() -> None:
     """QEMU reports rotational=0 only if somebody set it."""
-    hot = metadata_layout(HOT)
-    finding = finding_of(striped(hot, stack=known(array([False] * 12, "vd"))))
+    hot = metadata_layout(UNEVEN_LOADS)
+    finding = finding_of(striped_filesystem(hot, stack=known(array([False] * 12, "vd"))))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
 
 
@@ -483,14 +483,14 @@ def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
         ("raid6", 2, 10 * 128),
     ],
 )
-def test_the_stripe_width_counts_what_holds_data_of_its_own(
+def test_stripe_width_by_level_and_md_layout(
     level: str, md_layout: int | None, stripe_width: int
 ) -> None:
     """Parity and near copies are not counted: the stripe width is for the allocator (mke2fs(8))."""
-    hot = leveled(level, HOT, blocks_per_group=32736)
+    hot = with_level(level, UNEVEN_LOADS, blocks_per_group=32736)
     assert hot.geometry is not None
     hot = hot._replace(geometry=hot.geometry._replace(layout=md_layout))
-    command = mkfs_of(striped(hot)).steps[0].command
+    command = mkfs_of(striped_filesystem(hot)).steps[0].command
     assert f"stripe_width={stripe_width} " in command
 
 
@@ -524,29 +524,29 @@ def test_the_stripe_width_counts_what_holds_data_of_its_own(
         ),
     ],
 )
-def test_the_printed_mkfs_line_cures_a_real_filesystem(
+def test_printed_mkfs_command_on_a_real_filesystem(
     members: int, chunk_kib: int, options: str, effective_before: float, kept: str
 ) -> None:
     """The rule fails on a filesystem with mke2fs's defaults, and passes after the printed line."""
     with sparse_image(TWELVE_DISKS_BLOCKS * 4096) as image:
         run(f"mkfs.ext4 -q {options} {image}")
         before = measure_image(image, members, chunk_kib)
-        fs = striped(before, device=str(image), superblock=known(read_superblock(image)))
+        fs = striped_filesystem(before, device=str(image), superblock=known(read_superblock(image)))
         assert round(before.effective_members, 1) == effective_before
         remedy = mkfs_of(fs)
         assert kept in remedy.steps[0].command
         for step in remedy.lines:
             run(step.command)
         after = measure_image(image, members, chunk_kib)
-        fs = striped(after, device=str(image), superblock=known(read_superblock(image)))
+        fs = striped_filesystem(after, device=str(image), superblock=known(read_superblock(image)))
         assert verdict_of(fs).outcome is Outcome.PASS
 
 
 @needs_e2fsprogs
-def test_the_verify_step_fails_where_mke2fs_made_other_groups() -> None:
+def test_verify_step_fails_if_mke2fs_chose_other_groups() -> None:
     """With very many inodes mke2fs silently lowers the group size, and the step detects it."""
     with sparse_image(20 << 30) as image:
-        remedy = mkfs_of(striped(layout(HOT), device=str(image)))
+        remedy = mkfs_of(striped_filesystem(layout(UNEVEN_LOADS), device=str(image)))
         made = re.sub("-i [0-9]+", "-N 5300000", remedy.steps[0].command)
         run(made)
         assert read_superblock(image).blocks_per_group == 32544

@@ -48,7 +48,7 @@ UNHINTED = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))])
 """A striped array with the I/O sizes of a disk, whose stripe LAY002 judges."""
 
 
-def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> Filesystem:
+def with_stripe(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> Filesystem:
     """Build a filesystem with this stripe in force and these RAID hints in its superblock."""
     block_bytes = changes.pop("block_bytes", 4096)
     made = superblock(stride_blocks=stride, stripe_width_blocks=width, block_bytes=block_bytes)
@@ -59,14 +59,14 @@ def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> 
     return filesystem(**(values | changes))
 
 
-def reporting(optimal_io_bytes: int, **limits: Any) -> Known[BlockDevice]:
+def disk_with_optimal_io(optimal_io_bytes: int, **limits: Any) -> Known[BlockDevice]:
     """Build a disk that reports an optimal I/O size and no chunk."""
     return known(disk(limits=queue(optimal_io_bytes=optimal_io_bytes, **limits)))
 
 
 def zvol(block: int | Unknown) -> Known[BlockDevice]:
     """Build a ZFS volume with blocks of 16 KiB."""
-    return reporting(16384, minimum_io_bytes=16384, physical_block_bytes=block)
+    return disk_with_optimal_io(16384, minimum_io_bytes=16384, physical_block_bytes=block)
 
 
 def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
@@ -77,43 +77,43 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (having(0), Outcome.PASS),
-        (having(0, superblock=unknown("superblock"), stack=unknown("stack")), Outcome.PASS),
-        (having(2048, 128, 2048), Outcome.FAIL),
-        (having(2048, 128, 2048, stack=known(MIRROR)), Outcome.FAIL),
-        (having(7, stack=known(disk(limits=NO_HINT))), Outcome.FAIL),
-        (having(32745, 0, 32745, stack=known(MIRROR)), Outcome.FAIL),
-        (having(32752, 32752), Outcome.FAIL),
-        (having(2048, 128, 2048, stack=known(IMAGE)), Outcome.PASS),
-        (having(128, 128, stack=known(IMAGE)), Outcome.PASS),
-        (having(2048, 128, 2048, stack=known(UNHINTED)), Outcome.PASS),
-        (having(512, 0, 512, stack=reporting(512 * 4096)), Outcome.PASS),
-        (having(512, 0, 512, stack=reporting(1024 * 4096)), Outcome.FAIL),
-        (having(4, 4, 4, stack=zvol(16384)), Outcome.PASS),
-        (having(4, 4, 4, stack=reporting(16384)), Outcome.FAIL),
-        (having(4, 4, 4, stack=zvol(unknown("block"))), Outcome.UNDETERMINED),
-        (having(8190, 0, 8190, stack=reporting(8190 * 4096)), Outcome.FAIL),
-        (having(8191, 8191, 8191), Outcome.FAIL),
-        (having(8191, 0, 8191), Outcome.FAIL),
-        (having(32767, 0, 32767, block_bytes=1024), Outcome.FAIL),
-        (having(8191, 0, 8191, block_bytes=1024, stack=known(IMAGE)), Outcome.PASS),
-        (having(24, 16, 24), Outcome.FAIL),
-        (having(24, 16, 24, stack=known(IMAGE)), Outcome.FAIL),
-        (having(65536), Outcome.FAIL),
-        (having(0, 0, 8191, alive=False, mounts=()), Outcome.FAIL),
-        (having(0, alive=False, mounts=()), Outcome.PASS),
-        (having(8191, 0, 8191, stack=known(STRIPED)), Outcome.NOT_APPLICABLE),
-        (having(8191, superblock=unknown("superblock")), Outcome.UNDETERMINED),
+        (with_stripe(0), Outcome.PASS),
+        (with_stripe(0, superblock=unknown("superblock"), stack=unknown("stack")), Outcome.PASS),
+        (with_stripe(2048, 128, 2048), Outcome.FAIL),
+        (with_stripe(2048, 128, 2048, stack=known(MIRROR)), Outcome.FAIL),
+        (with_stripe(7, stack=known(disk(limits=NO_HINT))), Outcome.FAIL),
+        (with_stripe(32745, 0, 32745, stack=known(MIRROR)), Outcome.FAIL),
+        (with_stripe(32752, 32752), Outcome.FAIL),
+        (with_stripe(2048, 128, 2048, stack=known(IMAGE)), Outcome.PASS),
+        (with_stripe(128, 128, stack=known(IMAGE)), Outcome.PASS),
+        (with_stripe(2048, 128, 2048, stack=known(UNHINTED)), Outcome.PASS),
+        (with_stripe(512, 0, 512, stack=disk_with_optimal_io(512 * 4096)), Outcome.PASS),
+        (with_stripe(512, 0, 512, stack=disk_with_optimal_io(1024 * 4096)), Outcome.FAIL),
+        (with_stripe(4, 4, 4, stack=zvol(16384)), Outcome.PASS),
+        (with_stripe(4, 4, 4, stack=disk_with_optimal_io(16384)), Outcome.FAIL),
+        (with_stripe(4, 4, 4, stack=zvol(unknown("block"))), Outcome.UNDETERMINED),
+        (with_stripe(8190, 0, 8190, stack=disk_with_optimal_io(8190 * 4096)), Outcome.FAIL),
+        (with_stripe(8191, 8191, 8191), Outcome.FAIL),
+        (with_stripe(8191, 0, 8191), Outcome.FAIL),
+        (with_stripe(32767, 0, 32767, block_bytes=1024), Outcome.FAIL),
+        (with_stripe(8191, 0, 8191, block_bytes=1024, stack=known(IMAGE)), Outcome.PASS),
+        (with_stripe(24, 16, 24), Outcome.FAIL),
+        (with_stripe(24, 16, 24, stack=known(IMAGE)), Outcome.FAIL),
+        (with_stripe(65536), Outcome.FAIL),
+        (with_stripe(0, 0, 8191, alive=False, mounts=()), Outcome.FAIL),
+        (with_stripe(0, alive=False, mounts=()), Outcome.PASS),
+        (with_stripe(8191, 0, 8191, stack=known(STRIPED)), Outcome.NOT_APPLICABLE),
+        (with_stripe(8191, superblock=unknown("superblock")), Outcome.UNDETERMINED),
         (
-            having(48, superblock=unknown("superblock"), stack=known(STRIPED)),
+            with_stripe(48, superblock=unknown("superblock"), stack=known(STRIPED)),
             Outcome.NOT_APPLICABLE,
         ),
-        (having(8191, 0, 8191, stack=unknown("stack")), Outcome.UNDETERMINED),
-        (having(512, 0, 512, stack=known(disk(limits=UNREAD))), Outcome.UNDETERMINED),
-        (having(0, stack=known(disk(limits=UNREAD))), Outcome.PASS),
-        (having("x"), Outcome.UNDETERMINED),
-        (having("9" * 5000), Outcome.UNDETERMINED),
-        (having(0, options=unknown("options")), Outcome.UNDETERMINED),
+        (with_stripe(8191, 0, 8191, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (with_stripe(512, 0, 512, stack=known(disk(limits=UNREAD))), Outcome.UNDETERMINED),
+        (with_stripe(0, stack=known(disk(limits=UNREAD))), Outcome.PASS),
+        (with_stripe("x"), Outcome.UNDETERMINED),
+        (with_stripe("9" * 5000), Outcome.UNDETERMINED),
+        (with_stripe(0, options=unknown("options")), Outcome.UNDETERMINED),
     ],
 )
 def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -122,9 +122,9 @@ def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert reported.outcome is outcome, reported.note
 
 
-def test_lay003_says_that_nothing_is_striped() -> None:
+def test_lay003_message_names_the_device() -> None:
     """The device is named, because it may be a controller."""
-    (finding,) = verdict(having(2048, 128, 2048, stack=known(MIRROR))).findings
+    (finding,) = verdict(with_stripe(2048, 128, 2048, stack=known(MIRROR))).findings
     assert finding.message.startswith(
         "Aligning large files to a stripe of 2048 blocks has no benefit: md127 is not on a striped"
     )
@@ -140,16 +140,16 @@ def test_lay003_says_that_nothing_is_striped() -> None:
         ("6.8.0-31-generic", Severity.LOW),
     ],
 )
-def test_lay003_is_worse_on_kernels_that_may_spin(release: str, severity: Severity) -> None:
+def test_lay003_severity_on_kernels_of_krn002(release: str, severity: Severity) -> None:
     """On 6.5 to 6.7 any stripe is likely to cost a CPU; on 6.1 this was rarely reported."""
-    (finding,) = verdict(having(8191, 0, 8191), release).findings
+    (finding,) = verdict(with_stripe(8191, 0, 8191), release).findings
     assert finding.severity is severity
     assert ("KRN002" in finding.message) == (severity is Severity.MEDIUM)
 
 
-def test_lay003_turns_the_stripe_off_everywhere() -> None:
+def test_lay003_remedy_removes_the_stripe_everywhere() -> None:
     """It is turned off in force, in the superblock and in fstab; the rollback restores all."""
-    fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
+    fs = with_stripe(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
     (finding,) = verdict(fs).findings
     (remedy,) = finding.remedies
     commands = [(step.phase, step.command) for step in remedy.lines]
@@ -170,9 +170,9 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     )
 
 
-def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
+def test_lay003_cites_active_options_first() -> None:
     """The superblock's fields follow, and the fstab entry is last."""
-    fs = having(24, 16, 24, fstab=known((fstab_entry("stripe=24"),)))
+    fs = with_stripe(24, 16, 24, fstab=known((fstab_entry("stripe=24"),)))
     (finding,) = verdict(fs).findings
     assert [(each.label, each.value) for each in finding.citations] == [
         ("option in force: stripe", "stripe=24"),
@@ -186,9 +186,9 @@ def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
 OFF = "Turn the stripe off"
 
 
-def larger_than_a_group(stage: LoopMount) -> None:
+def set_stripe_larger_than_a_group(loop_mount: LoopMount) -> None:
     """Set a stripe that a mount refuses but a remount accepts."""
-    run("mount", "-o", "remount,stripe=65536", stage.mount_point)
+    run("mount", "-o", "remount,stripe=65536", loop_mount.mount_point)
 
 
 REMEDY_CASES = (
@@ -211,7 +211,12 @@ REMEDY_CASES = (
         mount="stripe=24,noatime",
         fstab="noatime,stripe=24",
     ),
-    RemedyCase(name="by a remount", remedy=OFF, mke2fs=("-b", "4096"), prepare=larger_than_a_group),
+    RemedyCase(
+        name="by a remount",
+        remedy=OFF,
+        mke2fs=("-b", "4096"),
+        prepare=set_stripe_larger_than_a_group,
+    ),
     RemedyCase(
         name="not mounted",
         remedy=OFF,
@@ -229,19 +234,17 @@ REMEDY_CASES = (
         ({"mounts": (), "alive": False}, ""),
     ],
 )
-def test_lay003_names_the_place_where_a_command_would_work(
-    changes: dict[str, Any], where: str
-) -> None:
+def test_lay003_advice_without_a_usable_mount(changes: dict[str, Any], where: str) -> None:
     """A remount needs the mount point; what is not mounted needs none."""
-    (finding,) = verdict(having(8191, 0, 8191, **changes)).findings
+    (finding,) = verdict(with_stripe(8191, 0, 8191, **changes)).findings
     (remedy,) = finding.remedies
     assert remedy.summary == f"Turn the stripe off, now and where it is set{where}."
     assert bool(remedy.steps) is (not where)
 
 
-def test_lay003_names_what_the_boot_loader_sets() -> None:
+def test_lay003_remedy_names_rootflags() -> None:
     """The kernel would set it again at the next start."""
-    root = having(8191, 0, 8191, mounts=(mount("/"),))
+    root = with_stripe(8191, 0, 8191, mounts=(mount("/"),))
     of = host(root, kernel_arguments=known(("rootflags=stripe=8191",)))
     (finding,) = judge(check, root, of).findings
     assert "Also remove stripe= from rootflags=" in finding.remedies[0].summary

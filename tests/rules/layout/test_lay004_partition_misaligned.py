@@ -73,7 +73,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
         (partition(2048, below=unknown("x")), Outcome.UNDETERMINED, None),
     ],
 )
-def test_lay004_judges_the_start_of_every_partition(
+def test_lay004_outcomes_by_start_sector(
     stack: BlockDevice, outcome: Outcome, severity: Severity | None
 ) -> None:
     """The kernel's alignment counts; bridges, NVMe's one-block unit and 512-byte disks pass."""
@@ -82,13 +82,13 @@ def test_lay004_judges_the_start_of_every_partition(
     assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
 
 
-def test_lay004_needs_the_devices_below() -> None:
+def test_lay004_without_sysfs_is_undetermined() -> None:
     """Without /sys nothing is known."""
     assert verdict(unknown("stack")).outcome is Outcome.UNDETERMINED
 
 
 @pytest.mark.parametrize(("limits", "sector"), [(PHYSICAL, "2048 "), (STRIPE, "6144 ")])
-def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) -> None:
+def test_lay004_remedy_names_an_aligned_start(limits: QueueLimits, sector: str) -> None:
     """The start fits the physical block and the stripe; no destructive command is printed."""
     (finding,) = verdict(known(partition(63, limits))).findings
     (remedy,) = finding.remedies
@@ -98,7 +98,7 @@ def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) ->
     assert remedy.steps == ()
 
 
-UNSEEN = queue(physical_block_bytes=unknown("request queue"))
+UNKNOWN_BLOCK_SIZE = queue(physical_block_bytes=unknown("request queue"))
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ UNSEEN = queue(physical_block_bytes=unknown("request queue"))
         (2048, "disk", Outcome.UNDETERMINED),
     ],
 )
-def test_lay004_passes_a_whole_mebibyte_in_an_image(
+def test_lay004_start_at_a_mebibyte_in_an_image_passes(
     start: int, kind: str, outcome: Outcome
 ) -> None:
     """No physical block is larger, and a disk image has no queue."""
-    below = known((disk(limits=UNSEEN, kind=kind),))
-    assert verdict(known(partition(start, UNSEEN, below=below))).outcome is outcome
+    below = known((disk(limits=UNKNOWN_BLOCK_SIZE, kind=kind),))
+    assert verdict(known(partition(start, UNKNOWN_BLOCK_SIZE, below=below))).outcome is outcome
 
 
 REMEDIES_NOT_RUN = "Its remedy is to make the partition anew: advice, without a command."

@@ -22,7 +22,7 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def shaped(
+def with_shape(
     size_gib: int = 200,
     *,
     block_bytes: int = 4096,
@@ -51,37 +51,37 @@ def shaped(
     return filesystem(**values)
 
 
-TINY = {"block_bytes": 1024, "per_inode": 4096, "journal_mib": 8}
+TINY_SHAPE = {"block_bytes": 1024, "per_inode": 4096, "journal_mib": 8}
 OUTCOMES = {
-    "the default": (shaped(), Outcome.PASS),
-    "the default, without root": (shaped(superblock=NO_ROOT), Outcome.PASS),
+    "the default": (with_shape(), Outcome.PASS),
+    "the default, without root": (with_shape(superblock=NO_ROOT), Outcome.PASS),
     "the default, not mounted": (
-        shaped(usage=unknown("usage"), alive=False, mounts=()),
+        with_shape(usage=unknown("usage"), alive=False, mounts=()),
         Outcome.PASS,
     ),
-    "grown from 400 MB": (shaped(**TINY), Outcome.FAIL),
-    "grown from 400 MB, without root": (shaped(**TINY, superblock=NO_ROOT), Outcome.FAIL),
+    "grown from 400 MB": (with_shape(**TINY_SHAPE), Outcome.FAIL),
+    "grown from 400 MB, without root": (with_shape(**TINY_SHAPE, superblock=NO_ROOT), Outcome.FAIL),
     "grown from 400 MB, not mounted": (
-        shaped(**TINY, usage=unknown("usage"), alive=False, mounts=()),
+        with_shape(**TINY_SHAPE, usage=unknown("usage"), alive=False, mounts=()),
         Outcome.FAIL,
     ),
-    "blocks and journal": (shaped(block_bytes=1024, journal_mib=8), Outcome.FAIL),
-    "inodes and journal": (shaped(per_inode=8192, journal_mib=8), Outcome.FAIL),
-    "a mail spool": (shaped(per_inode=4096), Outcome.PASS),
-    "small blocks alone": (shaped(block_bytes=1024, journal_mib=256), Outcome.PASS),
-    "a cloud image that grew": (shaped(journal_mib=64), Outcome.PASS),
-    "dense on 64 GiB": (shaped(64, per_inode=4096, journal_mib=8), Outcome.PASS),
-    "dense on 65 GiB": (shaped(65, per_inode=4096, journal_mib=8), Outcome.FAIL),
-    "17 GiB": (shaped(17, block_bytes=1024, journal_mib=8), Outcome.PASS),
-    "denser than an inode for 8 KiB": (shaped(per_inode=8193, journal_mib=8), Outcome.PASS),
-    "no journal": (shaped(per_inode=4096, features=frozenset()), Outcome.PASS),
-    "16 GiB": (shaped(16, **TINY), Outcome.NOT_APPLICABLE),
-    "16 GiB, without root": (shaped(16, superblock=NO_ROOT), Outcome.NOT_APPLICABLE),
+    "blocks and journal": (with_shape(block_bytes=1024, journal_mib=8), Outcome.FAIL),
+    "inodes and journal": (with_shape(per_inode=8192, journal_mib=8), Outcome.FAIL),
+    "a mail spool": (with_shape(per_inode=4096), Outcome.PASS),
+    "small blocks alone": (with_shape(block_bytes=1024, journal_mib=256), Outcome.PASS),
+    "a cloud image that grew": (with_shape(journal_mib=64), Outcome.PASS),
+    "dense on 64 GiB": (with_shape(64, per_inode=4096, journal_mib=8), Outcome.PASS),
+    "dense on 65 GiB": (with_shape(65, per_inode=4096, journal_mib=8), Outcome.FAIL),
+    "17 GiB": (with_shape(17, block_bytes=1024, journal_mib=8), Outcome.PASS),
+    "denser than an inode for 8 KiB": (with_shape(per_inode=8193, journal_mib=8), Outcome.PASS),
+    "no journal": (with_shape(per_inode=4096, features=frozenset()), Outcome.PASS),
+    "16 GiB": (with_shape(16, **TINY_SHAPE), Outcome.NOT_APPLICABLE),
+    "16 GiB, without root": (with_shape(16, superblock=NO_ROOT), Outcome.NOT_APPLICABLE),
     "one clue, journal not seen": (
-        shaped(per_inode=4096, superblock=NO_ROOT),
+        with_shape(per_inode=4096, superblock=NO_ROOT),
         Outcome.UNDETERMINED,
     ),
-    "nothing seen": (shaped(superblock=NO_ROOT, usage=unknown("usage")), Outcome.UNDETERMINED),
+    "nothing seen": (with_shape(superblock=NO_ROOT, usage=unknown("usage")), Outcome.UNDETERMINED),
 }
 
 
@@ -95,15 +95,15 @@ def test_lay005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     ("size_gib", "severity"),
     [(200, Severity.MEDIUM), (1024, Severity.MEDIUM), (1025, Severity.HIGH)],
 )
-def test_small_blocks_on_more_than_a_tebibyte_are_high(size_gib: int, severity: Severity) -> None:
+def test_lay005_severity_of_small_blocks_by_size(size_gib: int, severity: Severity) -> None:
     """Small blocks limit how far the filesystem can grow."""
-    (finding,) = verdict(shaped(size_gib, **TINY)).findings
+    (finding,) = verdict(with_shape(size_gib, **TINY_SHAPE)).findings
     assert finding.severity is severity
 
 
-def test_lay005_names_what_it_saw() -> None:
+def test_lay005_message_and_citations() -> None:
     """The message has the clues, and the evidence has the numbers."""
-    (finding,) = verdict(shaped(**TINY)).findings
+    (finding,) = verdict(with_shape(**TINY_SHAPE)).findings
     assert finding.message == (
         "The filesystem wastes space and is slow: it has 1 KiB blocks, an inode per 8 KiB or less "
         "and a small journal on 200 GiB, probably because it was created tiny and then grown."
@@ -113,20 +113,20 @@ def test_lay005_names_what_it_saw() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fs", "ways"),
+    ("fs", "remedies"),
     [
-        (shaped(**TINY), [Disruption.RECREATE, Disruption.UNMOUNT]),
+        (with_shape(**TINY_SHAPE), [Disruption.RECREATE, Disruption.UNMOUNT]),
         (
-            shaped(block_bytes=1024, per_inode=4096, journal_mib=256),
+            with_shape(block_bytes=1024, per_inode=4096, journal_mib=256),
             [Disruption.RECREATE],
         ),
     ],
     ids=["small journal", "usual journal"],
 )
-def test_the_journal_is_what_can_be_mended(fs: Filesystem, ways: list[Disruption]) -> None:
+def test_lay005_only_the_journal_has_commands(fs: Filesystem, remedies: list[Disruption]) -> None:
     """Blocks and inodes need mkfs, which is advised without commands."""
     (finding,) = verdict(fs).findings
-    assert [remedy.disruption for remedy in finding.remedies] == ways
+    assert [remedy.disruption for remedy in finding.remedies] == remedies
     assert finding.remedies[0].steps == ()
     assert finding.remedies[0].destructive
 

@@ -21,7 +21,7 @@ def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
     return judge(check, fs, host(fs, planned=planned))
 
 
-def small(*points: str, **changes: Any) -> Filesystem:
+def with_128_byte_inodes(*points: str, **changes: Any) -> Filesystem:
     """Build a filesystem with 128-byte inodes."""
     held = superblock(inode_bytes=128, **changes)
     mounts = tuple(mount(point) for point in points or ("/data",))
@@ -33,10 +33,10 @@ def small(*points: str, **changes: Any) -> Filesystem:
     [
         (filesystem(), Outcome.PASS),
         (filesystem(superblock=known(superblock(inode_bytes=512))), Outcome.PASS),
-        (small(), Outcome.FAIL),
+        (with_128_byte_inodes(), Outcome.FAIL),
         # Some years of default installs had this; all files are replaced with every kernel.
-        (small("/boot"), Outcome.NOT_APPLICABLE),
-        (small("/boot/rescue"), Outcome.NOT_APPLICABLE),
+        (with_128_byte_inodes("/boot"), Outcome.NOT_APPLICABLE),
+        (with_128_byte_inodes("/boot/rescue"), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=known(superblock(inode_bytes=0))), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=known(superblock(inode_bytes=None))), Outcome.UNDETERMINED),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
@@ -66,7 +66,7 @@ def found(fs: Filesystem, *, planned: bool = False) -> Finding:
 )
 def test_lay006_severity(points: tuple[str, ...], planned: bool, severity: Severity) -> None:
     """A plan costs nothing to correct, and timestamps in /boot do not matter."""
-    assert found(small(*points), planned=planned).severity is severity
+    assert found(with_128_byte_inodes(*points), planned=planned).severity is severity
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,18 @@ def test_lay006_severity(points: tuple[str, ...], planned: bool, severity: Sever
         ("dir_index", None),
     ],
 )
-def test_no_command_enlarges_inodes_where_that_may_fail(feature: str, revision: int | None) -> None:
+def test_lay006_no_command_with_unsupported_features(feature: str, revision: int | None) -> None:
     """tune2fs 1.47.0 refuses flex_bg and damages others; for newer features nothing is known."""
     features = frozenset({"has_journal", feature})
-    (remedy,) = found(small(features=features, revision=revision)).remedies
+    (remedy,) = found(with_128_byte_inodes(features=features, revision=revision)).remedies
     assert (remedy.steps, remedy.disruption, remedy.destructive) == ((), Disruption.RECREATE, True)
 
 
-def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
+def test_lay006_commands_for_an_ext3_filesystem() -> None:
     """The filesystem is checked before and after, and there is no rollback."""
-    (remedy,) = found(small(features=frozenset({"has_journal", "dir_index"}), revision=1)).remedies
+    (remedy,) = found(
+        with_128_byte_inodes(features=frozenset({"has_journal", "dir_index"}), revision=1)
+    ).remedies
     commands = [step.command for step in remedy.lines]
     assert sum("|| tune2fs -I 256 /dev/sda" in command for command in commands) == 1
     assert sum("e2fsck" in command for command in commands) == 2
@@ -102,11 +104,11 @@ def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
 FILES = 200
 
 
-def fill(stage: LoopMount) -> None:
+def create_files(loop_mount: LoopMount) -> None:
     """Create files, so that there are inodes to move."""
     for number in range(FILES):
-        (stage.mount_point / f"file{number}").write_bytes(b"x" * 5000)
-    run("sync", "-f", stage.mount_point)
+        (loop_mount.mount_point / f"file{number}").write_bytes(b"x" * 5000)
+    run("sync", "-f", loop_mount.mount_point)
 
 
 REMEDY_CASES = (
@@ -117,7 +119,7 @@ REMEDY_CASES = (
         mkfs_type="ext3",
         fstab="noatime",
         mount="noatime",
-        prepare=fill,
+        prepare=create_files,
         restores=False,
     ),
     RemedyCase(

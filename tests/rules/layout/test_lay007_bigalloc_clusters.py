@@ -14,7 +14,7 @@ from ext4audit.rules.layout.lay007_bigalloc_clusters import check
 from support.builders import filesystem, host, known, superblock, unknown
 
 
-def clustered(**changes: Any) -> Filesystem:
+def with_clusters(**changes: Any) -> Filesystem:
     """Build a filesystem with 16 KiB clusters."""
     features = superblock().features | {"bigalloc"}
     return filesystem(superblock=known(superblock(features=features, cluster_blocks=4, **changes)))
@@ -24,7 +24,7 @@ def clustered(**changes: Any) -> Filesystem:
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        (clustered(), Outcome.FAIL),
+        (with_clusters(), Outcome.FAIL),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
     ],
     ids=["default", "bigalloc", "not read"],
@@ -36,9 +36,9 @@ def test_lay007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert all(finding.severity is Severity.INFO for finding in verdict.findings)
 
 
-def test_a_vendor_that_asks_for_it_is_not_contradicted() -> None:
+def test_lay007_passes_if_a_profile_demands_bigalloc() -> None:
     """MySQL's torn write prevention on AWS needs clusters of 16 KiB."""
-    fs = clustered()
+    fs = with_clusters()
     wanted = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
     assert judge(check, fs, host(fs, profiles=wanted)).outcome is Outcome.NOT_APPLICABLE
 
@@ -51,17 +51,17 @@ def test_a_vendor_that_asks_for_it_is_not_contradicted() -> None:
         ({"block_bytes": None}, "bigalloc is on."),
     ],
 )
-def test_lay007_says_how_large_clusters_are(changes: dict[str, Any], words: str) -> None:
+def test_lay007_message_has_the_cluster_size(changes: dict[str, Any], words: str) -> None:
     """The message has the size if the superblock's reader provides it."""
-    fs = clustered(**changes)
+    fs = with_clusters(**changes)
     (finding,) = judge(check, fs, host(fs)).findings
     assert finding.message.endswith(words)
 
 
 @pytest.mark.parametrize(("width", "cited"), [(0, False), (384, False), (385, True)])
-def test_a_stripe_that_no_clusters_fill_is_shown(width: int, cited: bool) -> None:
+def test_lay007_cites_a_stripe_that_is_not_whole_clusters(width: int, cited: bool) -> None:
     """From 6.12 on the kernel ignores such a stripe."""
-    fs = clustered(stripe_width_blocks=width)
+    fs = with_clusters(stripe_width_blocks=width)
     (finding,) = judge(check, fs, host(fs)).findings
     assert any(each.label == "stripe width" for each in finding.citations) is cited
 

@@ -32,7 +32,7 @@ from support.remedies.case import LoopMount, RemedyCase
 SDB1 = 0x0811
 
 
-def outside(
+def with_external_journal(
     stack: Evidence[BlockDevice] | None = None, encoded: int = SDB1, uuid: str | None = UUID
 ) -> Filesystem:
     """Build a filesystem whose journal is on another device."""
@@ -40,7 +40,7 @@ def outside(
     return filesystem(superblock=known(held), stack=stack or known(disk()), fstab=known(()))
 
 
-def on(fs: Filesystem, *devices: LsblkDevice) -> Host:
+def host_with_devices(fs: Filesystem, *devices: LsblkDevice) -> Host:
     """Build the host of a filesystem, with these devices in lsblk."""
     return host(fs, devices=known(devices))
 
@@ -50,7 +50,7 @@ def verdict(judged: Host) -> Verdict:
     return judge(check, judged.filesystems[0], judged)
 
 
-def inside(**changes: Any) -> Filesystem:
+def with_superblock(**changes: Any) -> Filesystem:
     """Build a filesystem with this superblock."""
     return filesystem(superblock=known(superblock(**changes)))
 
@@ -58,18 +58,18 @@ def inside(**changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (inside(), Outcome.PASS),
-        (inside(journal_bytes=None, journal_inode=8), Outcome.PASS),
-        (outside(), Outcome.FAIL),
-        (inside(features=frozenset()), Outcome.NOT_APPLICABLE),
-        (inside(journal_bytes=None), Outcome.UNDETERMINED),
+        (with_superblock(), Outcome.PASS),
+        (with_superblock(journal_bytes=None, journal_inode=8), Outcome.PASS),
+        (with_external_journal(), Outcome.FAIL),
+        (with_superblock(features=frozenset()), Outcome.NOT_APPLICABLE),
+        (with_superblock(journal_bytes=None), Outcome.UNDETERMINED),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
     ],
     ids=["default", "by inode", "outside", "no journal", "not seen", "not read"],
 )
 def test_lay008_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     """The superblock has either the inode or the device of the journal."""
-    assert verdict(on(fs)).outcome is outcome
+    assert verdict(host_with_devices(fs)).outcome is outcome
 
 
 def found(judged: Host) -> Finding:
@@ -88,11 +88,23 @@ ARRAY = lsblk_row("md1", DeviceNumber(9, 1))
 @pytest.mark.parametrize(
     ("judged", "severity", "confidence"),
     [
-        (on(outside(), DISK), Severity.INFO, Confidence.CONFIRMED),
-        (on(outside(MIRROR), DISK), Severity.MEDIUM, Confidence.LIKELY),
-        (on(outside(MIRROR, 0x0901), ARRAY), Severity.INFO, Confidence.CONFIRMED),
-        (on(outside(MIRROR)), Severity.INFO, Confidence.CONFIRMED),
-        (on(outside(unknown("stack")), DISK), Severity.INFO, Confidence.CONFIRMED),
+        (host_with_devices(with_external_journal(), DISK), Severity.INFO, Confidence.CONFIRMED),
+        (
+            host_with_devices(with_external_journal(MIRROR), DISK),
+            Severity.MEDIUM,
+            Confidence.LIKELY,
+        ),
+        (
+            host_with_devices(with_external_journal(MIRROR, 0x0901), ARRAY),
+            Severity.INFO,
+            Confidence.CONFIRMED,
+        ),
+        (host_with_devices(with_external_journal(MIRROR)), Severity.INFO, Confidence.CONFIRMED),
+        (
+            host_with_devices(with_external_journal(unknown("stack")), DISK),
+            Severity.INFO,
+            Confidence.CONFIRMED,
+        ),
     ],
     ids=["disk and disk", "disk below a mirror", "array", "journal not listed", "stack unknown"],
 )
@@ -112,52 +124,57 @@ def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidenc
 @pytest.mark.parametrize(
     ("encoded", "number"), [(0x0811, "8:17"), (0x10FD03, "253:259"), (0x901, "9:1")]
 )
-def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> None:
+def test_lay008_decodes_the_device_number(encoded: int, number: str) -> None:
     """The upper bits of the number hold the rest of a minor number above 255."""
-    assert f"({number})" in found(on(outside(encoded=encoded))).message
+    assert f"({number})" in found(host_with_devices(with_external_journal(encoded=encoded))).message
 
 
-def test_the_number_is_that_of_the_last_mount() -> None:
+def test_lay008_finds_the_journal_by_uuid() -> None:
     """After a reboot another device can have the number, even the filesystem's; the UUID stays."""
     journal = lsblk_row("sdc1", DeviceNumber(8, 33), fstype="jbd")
-    unmounted = outside()._replace(alive=False)
-    assert "(sdc1)" in found(on(unmounted, DISK._replace(uuid=None), journal)).message
-    assert "(8:17 at its last mount)" in found(on(unmounted, DISK._replace(uuid=None))).message
+    unmounted = with_external_journal()._replace(alive=False)
+    assert (
+        "(sdc1)" in found(host_with_devices(unmounted, DISK._replace(uuid=None), journal)).message
+    )
+    assert (
+        "(8:17 at its last mount)"
+        in found(host_with_devices(unmounted, DISK._replace(uuid=None))).message
+    )
 
 
-def test_lay008_commands_put_the_journal_back() -> None:
+def test_lay008_commands_and_rollback() -> None:
     """The rollback names the journal by its UUID, and without a UUID there is no rollback."""
-    (remedy,) = found(on(outside())).remedies
+    (remedy,) = found(host_with_devices(with_external_journal())).remedies
     tuned = [step.command for step in remedy.lines if "^has_journal" in step.command]
     clear = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
     back = f"tune2fs -J device=UUID={UUID} /dev/sda"
     new = f"{{ tune2fs -O has_journal /dev/sda || {back}; }}"
     assert tuned == [f"{clear}{new}", f"{clear}{back}"]
-    (remedy,) = found(on(outside(uuid=None))).remedies
+    (remedy,) = found(host_with_devices(with_external_journal(uuid=None))).remedies
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
 
 # The journal moves into the filesystem, and out again.
-HELD: list[int] = []
+LOOP_DEVICES: list[int] = []
 """File descriptors that hold the loop devices of journals until this process ends."""
 
 
-def move_journal_out(stage: LoopMount) -> None:
+def move_journal_out(loop_mount: LoopMount) -> None:
     """Move the journal to a new loop device."""
-    image = stage.image.with_name("journal")
+    image = loop_mount.image.with_name("journal")
     run("truncate", "-s", "32M", image)
     device = run("losetup", "--find", "--show", image).strip()
-    HELD.append(os.open(device, os.O_RDONLY))
+    LOOP_DEVICES.append(os.open(device, os.O_RDONLY))
     run("losetup", "--detach", device)  # happens when the last user closes it
     run("mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "1024", device)
-    run("tune2fs", "-O", "^has_journal", stage.device)
-    run("tune2fs", "-J", f"device={device}", stage.device)
+    run("tune2fs", "-O", "^has_journal", loop_mount.device)
+    run("tune2fs", "-J", f"device={device}", loop_mount.device)
 
 
-def move_out_and_mount(stage: LoopMount) -> None:
+def move_out_and_mount(loop_mount: LoopMount) -> None:
     """Mount the filesystem with an external journal."""
-    move_journal_out(stage)
-    stage.mount("noatime")
+    move_journal_out(loop_mount)
+    loop_mount.mount("noatime")
 
 
 REMEDY = "Move the journal into"

@@ -30,7 +30,7 @@ def part(minor: int, start: int | None, end: int, whole: BlockDevice | None = No
     )
 
 
-def on(stack: BlockDevice | Evidence[BlockDevice], where: str = "/data", **more: Any) -> Filesystem:
+def mounted_on(stack: BlockDevice | Evidence[BlockDevice], where: str = "/data", **more: Any) -> Filesystem:
     """Build a mounted filesystem on a device."""
     evidence = known(stack) if isinstance(stack, BlockDevice) else stack
     device = stack if isinstance(stack, BlockDevice) else disk("sdz", DeviceNumber(65, 0))
@@ -65,10 +65,10 @@ SDB = disk("sdb", DeviceNumber(8, 16))
     ],
     ids=["partitions", "the other one", "whole disk", "a part of it", "volume", "array"],
 )
-def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> None:
+def test_lay009_overlapping_devices_fail(own: BlockDevice, other: BlockDevice) -> None:
     """Both filesystems have the finding."""
-    there = on(other, "/other")
-    (finding,) = verdict(on(own), there).findings
+    there = mounted_on(other, "/other")
+    (finding,) = verdict(mounted_on(own), there).findings
     assert finding.severity is Severity.CRITICAL
     assert "/other" in finding.message
     assert finding.fact == there.uuid
@@ -77,12 +77,12 @@ def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> Non
 @pytest.mark.parametrize(
     ("own", "other"),
     [
-        (on(FIRST), on(SECOND, "/other")),
-        (on(SECOND), on(FIRST, "/other")),
-        (on(volume(0, FIRST)), on(volume(1, FIRST), "/other")),
-        (on(FIRST), on(part(1, 2048, 4096, SDB), "/other")),
-        (on(FIRST), on(loop(known((FIRST,))), "/other")),
-        (on(FIRST), on(ACROSS, "/other", alive=False)),
+        (mounted_on(FIRST), mounted_on(SECOND, "/other")),
+        (mounted_on(SECOND), mounted_on(FIRST, "/other")),
+        (mounted_on(volume(0, FIRST)), mounted_on(volume(1, FIRST), "/other")),
+        (mounted_on(FIRST), mounted_on(part(1, 2048, 4096, SDB), "/other")),
+        (mounted_on(FIRST), mounted_on(loop(known((FIRST,))), "/other")),
+        (mounted_on(FIRST), mounted_on(ACROSS, "/other", alive=False)),
     ],
     ids=[
         "side by side",
@@ -93,7 +93,7 @@ def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> Non
         "not mounted",
     ],
 )
-def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem) -> None:
+def test_lay009_separate_devices_pass(own: Filesystem, other: Filesystem) -> None:
     """Volumes on one partition do not overlap, and neither does a file with its filesystem."""
     assert verdict(own, other).outcome is Outcome.PASS
 
@@ -101,11 +101,11 @@ def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem)
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (on(FIRST), Outcome.PASS),
-        (on(loop()), Outcome.NOT_APPLICABLE),
-        (on(FIRST, alive=False), Outcome.NOT_APPLICABLE),
-        (on(part(1, None, 4096)), Outcome.UNDETERMINED),
-        (on(unknown("stack")), Outcome.UNDETERMINED),
+        (mounted_on(FIRST), Outcome.PASS),
+        (mounted_on(loop()), Outcome.NOT_APPLICABLE),
+        (mounted_on(FIRST, alive=False), Outcome.NOT_APPLICABLE),
+        (mounted_on(part(1, None, 4096)), Outcome.UNDETERMINED),
+        (mounted_on(unknown("stack")), Outcome.UNDETERMINED),
     ],
 )
 def test_lay009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -113,30 +113,30 @@ def test_lay009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict(fs).outcome is outcome
 
 
-def test_lay009_another_stack_that_is_not_known_leaves_it_open() -> None:
+def test_lay009_other_unknown_stack_is_undetermined() -> None:
     """Known overlaps are still found."""
-    assert verdict(on(FIRST), on(unknown("stack"), "/x")).outcome is Outcome.UNDETERMINED
-    both = verdict(on(FIRST), on(ACROSS, "/other"), on(unknown("stack"), "/x"))
+    assert verdict(mounted_on(FIRST), mounted_on(unknown("stack"), "/x")).outcome is Outcome.UNDETERMINED
+    both = verdict(mounted_on(FIRST), mounted_on(ACROSS, "/other"), mounted_on(unknown("stack"), "/x"))
     assert both.outcome is Outcome.FAIL
     assert both.unknowns
 
 
-def test_lay009_names_the_first_of_many() -> None:
+def test_lay009_names_only_the_first_of_many_devices() -> None:
     """With a thousand devices on the same sectors, each would have a finding for every other."""
-    many = [on(part(minor, 2048, 4096), f"/{minor}") for minor in range(2, 100)]
-    found = verdict(on(FIRST), *many)
+    many = [mounted_on(part(minor, 2048, 4096), f"/{minor}") for minor in range(2, 100)]
+    found = verdict(mounted_on(FIRST), *many)
     assert [finding.fact for finding in found.findings] == [f"/{n}" for n in range(2, 10)]
 
 
-def test_lay009_takes_a_sector_of_thousands_of_digits_for_no_number() -> None:
+def test_lay009_ignores_a_sector_of_thousands_of_digits() -> None:
     """The table is text from an archive."""
     table = known((DmSegment(0, 1000, "linear", ("8:0", "9" * 5000)),))
-    assert verdict(on(mapped(table)), on(SECOND, "/other")).outcome is not Outcome.ERROR
+    assert verdict(mounted_on(mapped(table)), mounted_on(SECOND, "/other")).outcome is not Outcome.ERROR
 
 
 def test_lay009_cites_the_sectors_of_both() -> None:
     """A reader can compare them with the partition table."""
-    (finding,) = verdict(on(FIRST), on(ACROSS, "/other")).findings
+    (finding,) = verdict(mounted_on(FIRST), mounted_on(ACROSS, "/other")).findings
     assert [(each.label, each.value) for each in finding.citations] == [
         ("sda1", "sectors 2048 to 4095"),
         ("sda3", "sectors 4000 to 4999"),
@@ -199,19 +199,19 @@ def crypt(start: int) -> Evidence[Any]:
         (mapped(unknown("table")), part(1, 2048, 4096, SDB), Outcome.PASS),
     ],
 )
-def test_lay009_takes_of_a_disk_what_a_mapped_device_maps(
+def test_lay009_mapped_parts_of_a_disk(
     own: BlockDevice, other: BlockDevice, outcome: Outcome
 ) -> None:
     """Kpartx maps partitions in addition to the kernel's; only root can read the table.
 
     The volumes of a group on whole disks lie side by side, whether they are linear or striped.
     """
-    assert verdict(on(own), on(other, "/other")).outcome is outcome
+    assert verdict(mounted_on(own), mounted_on(other, "/other")).outcome is outcome
 
 
 def test_lay009_cites_the_disk_of_each_part_of_a_volume() -> None:
     """A striped volume has a part on several disks."""
-    cited = verdict(on(mapped(striped(5000)))).evidence
+    cited = verdict(mounted_on(mapped(striped(5000)))).evidence
     assert [(each.label, each.value) for each in cited] == [("dm-9 on sda", "sectors 5000 to 5999")]
 
 
@@ -221,24 +221,24 @@ SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))
 @pytest.mark.parametrize(
     ("other", "read_only", "outcome"),
     [
-        (on(SECOND_LOOP), False, Outcome.FAIL),
-        (on(SECOND_LOOP), True, Outcome.NOT_APPLICABLE),
-        (on(SECOND_LOOP, alive=False), False, Outcome.NOT_APPLICABLE),
-        (on(SECOND_LOOP, "/another"), False, Outcome.NOT_APPLICABLE),
-        (on(disk()), False, Outcome.NOT_APPLICABLE),
-        (on(unknown("stack")), False, Outcome.UNDETERMINED),
-        (on(unknown("stack"), "/another"), False, Outcome.NOT_APPLICABLE),
+        (mounted_on(SECOND_LOOP), False, Outcome.FAIL),
+        (mounted_on(SECOND_LOOP), True, Outcome.NOT_APPLICABLE),
+        (mounted_on(SECOND_LOOP, alive=False), False, Outcome.NOT_APPLICABLE),
+        (mounted_on(SECOND_LOOP, "/another"), False, Outcome.NOT_APPLICABLE),
+        (mounted_on(disk()), False, Outcome.NOT_APPLICABLE),
+        (mounted_on(unknown("stack")), False, Outcome.UNDETERMINED),
+        (mounted_on(unknown("stack"), "/another"), False, Outcome.NOT_APPLICABLE),
     ],
     ids=[
         *("mounted twice", "both read-only", "not mounted", "another UUID", "a copy"),
         *("anywhere", "another UUID, anywhere"),
     ],
 )
-def test_lay009_finds_one_filesystem_that_is_mounted_through_two_devices(
+def test_lay009_one_filesystem_mounted_through_two_devices(
     other: Filesystem, *, read_only: bool, outcome: Outcome
 ) -> None:
     """Two loop devices have the same file; `on` derives the UUID from the mount point."""
-    one, other = (fs._replace(read_only=known(read_only)) for fs in (on(loop()), other))
+    one, other = (fs._replace(read_only=known(read_only)) for fs in (mounted_on(loop()), other))
     found = verdict(one, other)
     assert found.outcome is outcome
     assert all(finding.severity is Severity.CRITICAL for finding in found.findings)

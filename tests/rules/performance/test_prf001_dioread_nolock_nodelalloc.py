@@ -17,10 +17,10 @@ from support.builders import filesystem, fstab_entry, host, kernel, known, mount
 from support.remedies.shell import RemedyShell
 
 BOTH = ("dioread_nolock", "nodelalloc")
-OLD = "4.19.222"
-A = (Severity.HIGH, Confidence.CONFIRMED)
-D = (Severity.MEDIUM, Confidence.LIKELY)
-G = (Severity.LOW, Confidence.POSSIBLE)
+AFFECTED_RELEASE = "4.19.222"
+VENDOR_CONFIRMED = (Severity.HIGH, Confidence.CONFIRMED)
+SAME_CODE = (Severity.MEDIUM, Confidence.LIKELY)
+UNEXAMINED = (Severity.LOW, Confidence.POSSIBLE)
 
 
 def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
@@ -33,36 +33,36 @@ def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("release", "grade"),
     [
-        ("4.19.24-9.al7", A),
-        ("4.19.24-9.al7.x86_64", A),
-        ("4.19.34-11.al7.x86_64", A),
-        ("4.19.57-15.al7.x86_64", A),
-        ("4.19.91-9.al7.x86_64", A),
-        ("4.19.91-18.al7.x86_64", A),
-        ("4.19.91-22.2.al7.x86_64", A),
-        ("4.19.91-25.6.al7.x86_64", A),
-        ("4.19.91-25.8.al7.aarch64", A),
-        ("4.19.24-8.al7.x86_64", G),
-        ("4.4.95-1.al7.x86_64", G),
-        ("4.19.91-c8dfc93.al7.x86_64", G),
-        ("4.19.91-0.1.git.6eb3a5047051.al7.x86_64", G),
-        ("3.10.0-1160.el7.x86_64", D),
-        ("4.14.67", D),
-        ("4.19.222", D),
-        ("5.4.286", D),
-        ("5.5.19", D),
-        ("4.19.91-26.6.an7.x86_64", G),
-        ("4.19.91-25.al7x.x86_64", G),
-        ("5.3.18-150300.59.93-default", G),
-        ("4.18.0-147.el8.x86_64", D),
-        ("4.18.0-240.22.1.el8_3.x86_64", D),
-        ("4.18.0-305.el8.x86_64", G),
-        ("4.18.0-553.16.1.el8_10.x86_64", G),
-        ("5.6.0-rc7", D),
-        ("5.6.12", D),
+        ("4.19.24-9.al7", VENDOR_CONFIRMED),
+        ("4.19.24-9.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.34-11.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.57-15.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.91-9.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.91-18.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.91-22.2.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.91-25.6.al7.x86_64", VENDOR_CONFIRMED),
+        ("4.19.91-25.8.al7.aarch64", VENDOR_CONFIRMED),
+        ("4.19.24-8.al7.x86_64", UNEXAMINED),
+        ("4.4.95-1.al7.x86_64", UNEXAMINED),
+        ("4.19.91-c8dfc93.al7.x86_64", UNEXAMINED),
+        ("4.19.91-0.1.git.6eb3a5047051.al7.x86_64", UNEXAMINED),
+        ("3.10.0-1160.el7.x86_64", SAME_CODE),
+        ("4.14.67", SAME_CODE),
+        ("4.19.222", SAME_CODE),
+        ("5.4.286", SAME_CODE),
+        ("5.5.19", SAME_CODE),
+        ("4.19.91-26.6.an7.x86_64", UNEXAMINED),
+        ("4.19.91-25.al7x.x86_64", UNEXAMINED),
+        ("5.3.18-150300.59.93-default", UNEXAMINED),
+        ("4.18.0-147.el8.x86_64", SAME_CODE),
+        ("4.18.0-240.22.1.el8_3.x86_64", SAME_CODE),
+        ("4.18.0-305.el8.x86_64", UNEXAMINED),
+        ("4.18.0-553.16.1.el8_10.x86_64", UNEXAMINED),
+        ("5.6.0-rc7", SAME_CODE),
+        ("5.6.12", SAME_CODE),
     ],
 )
-def test_both_options_are_found_on_a_kernel_without_the_guard(
+def test_both_options_fail_on_affected_kernels(
     release: str, grade: tuple[Severity, Confidence]
 ) -> None:
     """The vendor's range is confirmed, the same code elsewhere likely, unexamined code possible."""
@@ -87,14 +87,14 @@ def test_both_options_are_found_on_a_kernel_without_the_guard(
         "10.0.1",
     ],
 )
-def test_both_words_pass_on_a_kernel_with_the_guard(release: str) -> None:
+def test_both_options_pass_on_fixed_kernels(release: str) -> None:
     """The options file lists both, but the kernel ignores dioread_nolock."""
     verdict = verdict_of(release, *BOTH)
     assert verdict.outcome is Outcome.PASS
     assert [each.label for each in verdict.evidence] == ["kernel"]
 
 
-def test_a_kernel_with_the_guard_needs_no_options() -> None:
+def test_fixed_kernel_passes_without_options() -> None:
     """Evidence that does not matter is not needed: an unreadable options file still passes."""
     assert verdict_of("6.1.0", options=unknown("the options")).outcome is Outcome.PASS
 
@@ -102,23 +102,23 @@ def test_a_kernel_with_the_guard_needs_no_options() -> None:
 @pytest.mark.parametrize(
     ("release", "tokens"),
     [
-        (OLD, ()),
-        (OLD, ("nodelalloc",)),
-        (OLD, ("dioread_nolock",)),
-        (OLD, ("nodelalloc", "dioread_lock")),
+        (AFFECTED_RELEASE, ()),
+        (AFFECTED_RELEASE, ("nodelalloc",)),
+        (AFFECTED_RELEASE, ("dioread_nolock",)),
+        (AFFECTED_RELEASE, ("nodelalloc", "dioread_lock")),
         ("4.19.91-18.al7.x86_64", ("nodioread_nolock", "nodelalloc")),
         ("5.6.12", ()),
         ("5.6.12", ("nodelalloc", "nodioread_nolock")),
     ],
 )
-def test_one_of_the_two_alone_passes(release: str, tokens: tuple[str, ...]) -> None:
+def test_one_option_alone_passes(release: str, tokens: tuple[str, ...]) -> None:
     """`nodioread_nolock` contains `dioread_nolock`, so whole tokens are compared."""
     verdict = verdict_of(release, *tokens)
     assert verdict.outcome is Outcome.PASS
     assert "option in force: delalloc" in [each.label for each in verdict.evidence]
 
 
-def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
+def test_nodelalloc_fails_if_dioread_nolock_is_the_default() -> None:
     """From 5.6.0 to 5.6.12 dioread_nolock is on by default."""
     assert verdict_of("5.6.12", "nodelalloc").outcome is Outcome.FAIL
 
@@ -130,14 +130,14 @@ def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
         ({"fstype": known("ext2")}, "it is mounted as ext2, which has no dioread_nolock"),
         ({"alive": False, "options": unknown("options")}, "it is not mounted"),
         (
-            {"options": known(options(*BOTH, "data=journal", release=OLD))},
+            {"options": known(options(*BOTH, "data=journal", release=AFFECTED_RELEASE))},
             "data=journal turns both options off",
         ),
     ],
 )
-def test_other_filesystems_are_not_concerned(changes: dict[str, Any], note: str) -> None:
+def test_not_applicable_to_ext3_and_data_journal(changes: dict[str, Any], note: str) -> None:
     """ext3 lists both options even if nobody set them; data=journal clears them."""
-    verdict = verdict_of(OLD, *BOTH, **changes)
+    verdict = verdict_of(AFFECTED_RELEASE, *BOTH, **changes)
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
 
 
@@ -145,37 +145,37 @@ def test_other_filesystems_are_not_concerned(changes: dict[str, Any], note: str)
     "evidence",
     [
         unknown("the options"),
-        known(options(release=OLD, complete=False)),
-        known(options("dioread_nolock", release=OLD, complete=False)),
-        known(options("nodelalloc", release=OLD, complete=False)),
+        known(options(release=AFFECTED_RELEASE, complete=False)),
+        known(options("dioread_nolock", release=AFFECTED_RELEASE, complete=False)),
+        known(options("nodelalloc", release=AFFECTED_RELEASE, complete=False)),
     ],
     ids=["nothing", "an empty mount table", "only one shown", "only the other shown"],
 )
-def test_an_option_that_may_be_hidden_leaves_it_undetermined(evidence: Any) -> None:
+def test_possibly_hidden_option_is_undetermined(evidence: Any) -> None:
     """The unread superblock may set nodelalloc."""
-    assert verdict_of(OLD, options=evidence).outcome is Outcome.UNDETERMINED
+    assert verdict_of(AFFECTED_RELEASE, options=evidence).outcome is Outcome.UNDETERMINED
 
 
-def test_an_unknown_kernel_leaves_it_undetermined() -> None:
+def test_unknown_kernel_is_undetermined() -> None:
     """Without a kernel release the effect of the options is unknown."""
-    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    fs = filesystem(options=known(options(*BOTH, release=AFFECTED_RELEASE)))
     verdict = judge(check, fs, host(fs, kernel=unknown("the kernel")))
     assert [each.what for each in verdict.unknowns] == ["the kernel"]
 
 
-def test_a_mount_table_that_shows_both_is_enough() -> None:
+def test_both_options_in_the_mount_table_fail() -> None:
     """Without the options file, an option in the mount table is in force."""
-    shown = known(options(*BOTH, release=OLD, complete=False))
-    assert verdict_of(OLD, options=shown).outcome is Outcome.FAIL
+    shown = known(options(*BOTH, release=AFFECTED_RELEASE, complete=False))
+    assert verdict_of(AFFECTED_RELEASE, options=shown).outcome is Outcome.FAIL
 
 
-def test_a_read_only_superblock_is_latent() -> None:
+def test_read_only_superblock_is_latent() -> None:
     """Nothing is written until someone remounts it."""
-    (finding,) = verdict_of(OLD, *BOTH, read_only=known(value=True)).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE, *BOTH, read_only=known(value=True)).findings
     assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.LIKELY)
 
 
-def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
+def test_cites_kernel_options_fstab_and_mount_points() -> None:
     """The finding cites everything that the vendor's support would need, with its origin."""
     (finding,) = verdict_of(
         "4.19.91-24.8.al7.x86_64",
@@ -200,7 +200,7 @@ def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
     ]
 
 
-def test_what_acts_at_once_comes_first() -> None:
+def test_remedies_with_immediate_effect_are_first() -> None:
     """dioread_lock affects open files, delalloc does not; the kernel update has no steps."""
     (finding,) = verdict_of("4.19.91-18.al7.x86_64", *BOTH).findings
     lock, delalloc, update = finding.remedies
@@ -213,9 +213,9 @@ def test_what_acts_at_once_comes_first() -> None:
     assert "Files that are open or cached keep the old allocation mode" in delalloc.summary
 
 
-def test_other_kernels_are_pointed_at_the_upstream_fix() -> None:
+def test_kernel_advice_by_vendor() -> None:
     """Advice about Alibaba's kernel is only given on that kernel."""
-    (finding,) = verdict_of(OLD, *BOTH).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE, *BOTH).findings
     assert finding.remedies[2].summary == "Update the kernel to 5.7 or later, and restart."
 
 
@@ -234,9 +234,9 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize("which", [0, 1], ids=["dioread_lock", "delalloc"])
-def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) -> None:
+def test_both_remedies_on_a_real_filesystem(shell: RemedyShell, which: int) -> None:
     """Judged as on an old kernel, it passes after the steps and after a new mount."""
-    old = known(kernel(OLD), "test")
+    old = known(kernel(AFFECTED_RELEASE), "test")
     fs = shell.filesystem({"delalloc": Provenance.MOUNT, "dioread_nolock": Provenance.MOUNT})
     before = shell.state()
     remedy = judge(check, fs, host(fs, kernel=old)).findings[0].remedies[which]
@@ -254,11 +254,11 @@ def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) ->
     assert shell.state() == before
 
 
-def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
+def test_remedy_with_a_profile_that_demands_nodelalloc() -> None:
     """The remedy sets nothing that the vendor forbids, and names the profile."""
-    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    fs = filesystem(options=known(options(*BOTH, release=AFFECTED_RELEASE)))
     tidb = ActiveProfile(all_profiles()["tidb"])
-    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
+    verdict = judge(check, fs, host(fs, kernel=known(kernel(AFFECTED_RELEASE)), profiles=(tidb,)))
     (finding,) = verdict.findings
     assert finding.citations[-1].label == "profile tidb"
     assert "fails without nodelalloc" in finding.citations[-1].value
@@ -269,16 +269,18 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
     assert not any(",delalloc" in step.command for step in remedy.lines)
 
 
-def test_a_profile_of_another_filesystem_changes_nothing() -> None:
+def test_profile_of_another_filesystem_is_ignored() -> None:
     """The profile only applies to its mount points."""
-    fs = filesystem(options=known(options(*BOTH, release=OLD)))
+    fs = filesystem(options=known(options(*BOTH, release=AFFECTED_RELEASE)))
     elsewhere = ActiveProfile(all_profiles()["tidb"], "/var/*")
-    verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(elsewhere,)))
+    verdict = judge(
+        check, fs, host(fs, kernel=known(kernel(AFFECTED_RELEASE)), profiles=(elsewhere,))
+    )
     assert len(verdict.findings[0].remedies) == 3
 
 
-def test_in_another_namespace_there_is_no_command() -> None:
+def test_no_command_in_another_namespace() -> None:
     """A remount needs the mount point."""
-    (finding,) = verdict_of(OLD, "nodelalloc", "dioread_nolock", mounts=()).findings
+    (finding,) = verdict_of(AFFECTED_RELEASE, "nodelalloc", "dioread_nolock", mounts=()).findings
     assert finding.remedies[0].steps == ()
     assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

@@ -48,7 +48,9 @@ def finding_of(fs: Filesystem, **changes: Any) -> Finding:
     return finding
 
 
-def on(*, name: str = "sda", below: BlockDevice | None = None, **limits: Any) -> Filesystem:
+def on_one_disk(
+    *, name: str = "sda", below: BlockDevice | None = None, **limits: Any
+) -> Filesystem:
     """Build a filesystem on one disk with these queue settings."""
     return filesystem(stack=known(below or disk(name, limits=queue(**limits))))
 
@@ -104,7 +106,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
-def test_a_filesystem_without_a_journal_waits_as_well() -> None:
+def test_filesystem_without_a_journal_fails_too() -> None:
     """A complete options file without data= means no journal, and the stall is the same."""
     seen = options()
     without = tuple(option for option in seen.options if option.name != "data")
@@ -113,7 +115,7 @@ def test_a_filesystem_without_a_journal_waits_as_well() -> None:
     assert citations["data"] == "none: no journal, which does not change the wait"
 
 
-def test_a_pass_names_what_prevents_the_wait() -> None:
+def test_pass_cites_the_option_that_prevents_the_stall() -> None:
     """The evidence of a pass is the option that prevents the wait, with its origin."""
     (citation,) = verdict_of(with_options("noauto_da_alloc")).evidence
     assert (citation.label, citation.value) == ("auto_da_alloc", "noauto_da_alloc")
@@ -129,62 +131,80 @@ CARD = disk("mmcblk0", DeviceNumber(179, 0))
     ("fs", "changes", "seconds", "severity"),
     [
         # 1 GiB is 1073741824 bytes; a throttled queue takes 8 x 1280 KiB.
-        pytest.param(on(), {}, "9", Severity.LOW, id="rotational, throttled"),
-        pytest.param(on(wbt_latency_usec=0), {}, "6", Severity.LOW, id="rotational, deep queue"),
+        pytest.param(on_one_disk(), {}, "9", Severity.LOW, id="rotational, throttled"),
         pytest.param(
-            on(wbt_latency_usec=ABSENT), {}, "6", Severity.LOW, id="a kernel without throttling"
+            on_one_disk(wbt_latency_usec=0), {}, "6", Severity.LOW, id="rotational, deep queue"
         ),
-        pytest.param(on(below=CARD), {}, "27", Severity.LOW, id="memory card"),
-        pytest.param(on(rotational=False), {}, "3", Severity.INFO, id="SSD"),
-        pytest.param(on(name="nvme0n1"), {}, "1.1", Severity.INFO, id="NVMe"),
-        pytest.param(on(name="vda"), {}, "6", Severity.INFO, id="virtio says rotational"),
-        pytest.param(on(name="xvda"), {}, "6", Severity.INFO, id="Xen"),
-        pytest.param(on(), {"virtualization": "kvm"}, "6", Severity.INFO, id="SCSI in a VM"),
         pytest.param(
-            on(name="nvme0n1", nr_requests=ABSENT, wbt_latency_usec=ABSENT),
+            on_one_disk(wbt_latency_usec=ABSENT),
+            {},
+            "6",
+            Severity.LOW,
+            id="a kernel without throttling",
+        ),
+        pytest.param(on_one_disk(below=CARD), {}, "27", Severity.LOW, id="memory card"),
+        pytest.param(on_one_disk(rotational=False), {}, "3", Severity.INFO, id="SSD"),
+        pytest.param(on_one_disk(name="nvme0n1"), {}, "1.1", Severity.INFO, id="NVMe"),
+        pytest.param(on_one_disk(name="vda"), {}, "6", Severity.INFO, id="virtio says rotational"),
+        pytest.param(on_one_disk(name="xvda"), {}, "6", Severity.INFO, id="Xen"),
+        pytest.param(
+            on_one_disk(), {"virtualization": "kvm"}, "6", Severity.INFO, id="SCSI in a VM"
+        ),
+        pytest.param(
+            on_one_disk(name="nvme0n1", nr_requests=ABSENT, wbt_latency_usec=ABSENT),
             {},
             "1.1",
             Severity.INFO,
             id="NVMe multipath has no request queue",
         ),
         pytest.param(
-            on(), {"memory": known(memory(dirty_bytes=250_485_760))}, "2", Severity.INFO, id="2.0 s"
+            on_one_disk(),
+            {"memory": known(memory(dirty_bytes=250_485_760))},
+            "2",
+            Severity.INFO,
+            id="2.0 s",
         ),
         pytest.param(
-            on(), {"memory": known(memory(dirty_bytes=251_485_760))}, "2", Severity.LOW, id="2.01 s"
+            on_one_disk(),
+            {"memory": known(memory(dirty_bytes=251_485_760))},
+            "2",
+            Severity.LOW,
+            id="2.01 s",
         ),
         pytest.param(
-            on(),
+            on_one_disk(),
             {"memory": known(memory(dirty_bytes=10_485_760 + 1_940 * 120_000))},
             "1.9",
             Severity.INFO,
             id="1.94 s",
         ),
         pytest.param(
-            on(nr_requests=4, wbt_latency_usec=0),
+            on_one_disk(nr_requests=4, wbt_latency_usec=0),
             {"memory": known(memory(dirty_bytes=125_242_880))},
             "1",
             Severity.INFO,
             id="a queue of 4",
         ),
         pytest.param(
-            on(nr_requests=4, max_sectors_kb=10240),
+            on_one_disk(nr_requests=4, max_sectors_kb=10240),
             {"memory": known(memory(dirty_bytes=161_943_040))},
             "1",
             Severity.INFO,
             id="throttling cannot deepen a queue",
         ),
         pytest.param(
-            on(below=raid([FAST, SSD], level="raid1", limits=queue(nr_requests=ABSENT))),
+            on_one_disk(below=raid([FAST, SSD], level="raid1", limits=queue(nr_requests=ABSENT))),
             {},
             "3",
             Severity.INFO,
             id="the slowest leaf decides",
         ),
-        pytest.param(on(below=loop(known((FAST,)))), {}, "9", Severity.LOW, id="loop device"),
+        pytest.param(
+            on_one_disk(below=loop(known((FAST,)))), {}, "9", Severity.LOW, id="loop device"
+        ),
     ],
 )
-def test_the_estimate(
+def test_estimate_and_severity(
     fs: Filesystem, changes: dict[str, Any], seconds: str, severity: Severity
 ) -> None:
     """(file - queue) / throughput of the class; low above 2 seconds on slow disks."""
@@ -196,20 +216,24 @@ def test_the_estimate(
 @pytest.mark.parametrize(
     ("fs", "changes", "message"),
     [
-        (on(name="vda"), {}, "a 1 GiB file that was just written can block rename() for ~6 s"),
         (
-            on(below=disk("vda", size_sectors=known(400 * MIB // 512))),
+            on_one_disk(name="vda"),
+            {},
+            "a 1 GiB file that was just written can block rename() for ~6 s",
+        ),
+        (
+            on_one_disk(below=disk("vda", size_sectors=known(400 * MIB // 512))),
             {},
             "a 400 MiB file that was just written can block rename() for ~2 s",
         ),
         (
-            on(name="vda"),
+            on_one_disk(name="vda"),
             {"memory": known(memory(dirty_bytes=200 * MIB))},
             "a 200 MiB file that was just written can block rename() for ~1.1 s",
         ),
     ],
 )
-def test_filesystems_of_one_speed_share_a_summary(
+def test_message_and_summary_by_speed(
     fs: Filesystem, changes: dict[str, Any], message: str
 ) -> None:
     """The file in the message is limited by filesystem and dirty limit; the summary has a rate."""
@@ -220,9 +244,11 @@ def test_filesystems_of_one_speed_share_a_summary(
     )
 
 
-def test_a_file_that_fits_into_the_queue_blocks_nothing() -> None:
+def test_file_that_fits_into_the_queue_passes() -> None:
     """The evidence of the pass includes the estimate."""
-    verdict = verdict_of(on(wbt_latency_usec=0), memory=known(memory(dirty_bytes=300 * MIB)))
+    verdict = verdict_of(
+        on_one_disk(wbt_latency_usec=0), memory=known(memory(dirty_bytes=300 * MIB))
+    )
     assert verdict.outcome is Outcome.PASS
     assert "0.0 s = (file - queue) / throughput" in [c.value for c in verdict.evidence]
 
@@ -235,27 +261,27 @@ def test_a_file_that_fits_into_the_queue_blocks_nothing() -> None:
         ("builds", Severity.LOW, True),
     ],
 )
-def test_a_profile_that_rates_the_rule_is_a_reason(
+def test_profile_raises_the_severity(
     profile: str | None, severity: Severity, last_resort: bool
 ) -> None:
     """Only with such a profile does a disk of unknown speed get remedies."""
     active = (ActiveProfile(all_profiles()[profile]),) if profile else ()
-    finding = finding_of(on(name="vda"), profiles=active)
+    finding = finding_of(on_one_disk(name="vda"), profiles=active)
     assert finding.severity is severity
     assert any("noauto_da_alloc" in each.summary for each in finding.remedies) is last_resort
 
 
-def test_no_remedy_proposes_what_a_profile_forbids() -> None:
+def test_no_remedy_with_an_option_that_a_profile_forbids() -> None:
     """The profile for etcd forbids noauto_da_alloc."""
     active = (ActiveProfile(all_profiles()["etcd"]),)
-    remedies = finding_of(on(), profiles=active).remedies
-    assert len(remedies) == len(finding_of(on()).remedies) - 1
+    remedies = finding_of(on_one_disk(), profiles=active).remedies
+    assert len(remedies) == len(finding_of(on_one_disk()).remedies) - 1
     assert not any("noauto_da_alloc" in remedy.summary for remedy in remedies)
 
 
-def test_the_finding_shows_what_the_estimate_rests_on() -> None:
+def test_cites_the_inputs_of_the_estimate() -> None:
     """All citations but the assumptions are shown by default."""
-    finding = finding_of(on())
+    finding = finding_of(on_one_disk())
     citations = {c.label: c.value for c in finding.citations}
     assert citations == {
         "auto_da_alloc": "auto_da_alloc",
@@ -274,18 +300,18 @@ def test_the_finding_shows_what_the_estimate_rests_on() -> None:
     ("members", "named"),
     [(3, "sdb, sdc, sdd"), (4, "sdb … sde (4)")],
 )
-def test_more_than_three_queues_that_are_alike_are_not_listed(members: int, named: str) -> None:
+def test_equal_queues_are_summarized(members: int, named: str) -> None:
     """The first and the last name stand for all of them, with their number."""
     disks = [disk(f"sd{'bcde'[i]}", DeviceNumber(8, 16 * (i + 1))) for i in range(members)]
-    citations = {c.label: c.value for c in finding_of(on(below=raid(disks))).citations}
+    citations = {c.label: c.value for c in finding_of(on_one_disk(below=raid(disks))).citations}
     assert f"queue of {named}" in citations
     assert citations["assumptions"].startswith(f"{named} 120 MB/s")
     assert citations["assumptions"].endswith("; the members of the stripe share it evenly")
 
 
-def test_a_limit_in_bytes_is_cited_as_such() -> None:
+def test_cites_a_dirty_limit_in_bytes() -> None:
     """If vm.dirty_bytes is set, the ratio has no effect."""
-    finding = finding_of(on(), memory=known(memory(dirty_bytes=256 * MIB)))
+    finding = finding_of(on_one_disk(), memory=known(memory(dirty_bytes=256 * MIB)))
     citations = {c.label: c.value for c in finding.citations}
     assert citations["dirty limit"].startswith("256 MiB (vm.dirty_bytes = 268435456;")
 
@@ -293,15 +319,17 @@ def test_a_limit_in_bytes_is_cited_as_such() -> None:
 @pytest.mark.parametrize(
     ("fs", "changes", "gap"),
     [
-        pytest.param(on(), {"memory": unknown("memory")}, "memory", id="memory"),
+        pytest.param(on_one_disk(), {"memory": unknown("memory")}, "memory", id="memory"),
         pytest.param(filesystem(stack=unknown("stack")), {}, "stack", id="stack"),
-        pytest.param(on(nr_requests=unknown("nr")), {}, "nr", id="nr_requests"),
-        pytest.param(on(max_sectors_kb=unknown("kb")), {}, "kb", id="max_sectors_kb"),
-        pytest.param(on(wbt_latency_usec=unknown("wbt")), {}, "wbt", id="throttling"),
-        pytest.param(on(rotational=unknown("rotational")), {}, "rotational", id="rotational"),
+        pytest.param(on_one_disk(nr_requests=unknown("nr")), {}, "nr", id="nr_requests"),
+        pytest.param(on_one_disk(max_sectors_kb=unknown("kb")), {}, "kb", id="max_sectors_kb"),
+        pytest.param(on_one_disk(wbt_latency_usec=unknown("wbt")), {}, "wbt", id="throttling"),
+        pytest.param(
+            on_one_disk(rotational=unknown("rotational")), {}, "rotational", id="rotational"
+        ),
     ],
 )
-def test_without_an_estimate_the_note_stands_and_the_gap_is_shown(
+def test_finding_without_an_estimate_reports_the_gap(
     fs: Filesystem, changes: dict[str, Any], gap: str
 ) -> None:
     """The options are known, so the note is right; the gap shows that its severity is a guess."""
@@ -314,16 +342,16 @@ def test_without_an_estimate_the_note_stands_and_the_gap_is_shown(
     assert [unknown.what for unknown in verdict.unknowns] == [gap]
 
 
-def test_a_note_recommends_fsync_only() -> None:
+def test_info_finding_only_recommends_fsync() -> None:
     """Without a risk of stalls, no remedy gives up crash safety."""
-    (remedy,) = finding_of(on(name="vda")).remedies
+    (remedy,) = finding_of(on_one_disk(name="vda")).remedies
     assert remedy.steps == ()
     assert "call fsync() on the new file before the rename" in remedy.summary
 
 
-def test_remedies_come_in_safe_order() -> None:
+def test_remedies_are_ordered_by_safety() -> None:
     """Application, queue and backlog come first, and last the one that gives up crash safety."""
-    remedies = finding_of(on()).remedies
+    remedies = finding_of(on_one_disk()).remedies
     assert [remedy.disruption for remedy in remedies] == [
         Disruption.ONLINE,
         Disruption.ONLINE,
@@ -335,12 +363,12 @@ def test_remedies_come_in_safe_order() -> None:
     assert "empty or truncated after a crash" in (remedies[3].trade_off or "")
 
 
-def test_what_is_the_hosts_to_set_is_not_proposed_in_a_container() -> None:
+def test_no_sysctl_remedy_in_a_container() -> None:
     """A sysctl would fail there, or change the host for all its containers."""
-    finding = finding_of(on(), container="lxc")
+    finding = finding_of(on_one_disk(), container="lxc")
     assert [remedy.steps for remedy in finding.remedies if remedy.steps] == []
     assert len(finding.remedies) == 2
-    assert [remedy.steps for remedy in finding_of(on()).remedies if remedy.steps] != []
+    assert [remedy.steps for remedy in finding_of(on_one_disk()).remedies if remedy.steps] != []
 
 
 def commands(remedy: Remedy) -> list[tuple[str, str]]:
@@ -348,14 +376,14 @@ def commands(remedy: Remedy) -> list[tuple[str, str]]:
     return [(step.phase.value, step.command) for step in remedy.lines]
 
 
-def test_throttling_is_switched_off_for_now_and_for_good() -> None:
+def test_throttling_remedy_commands() -> None:
     """The commands set the knob, add a udev rule, check it, and restore the old value."""
     knob = "/sys/block/sda/queue/wbt_lat_usec"
     rules = "/etc/udev/rules.d/60-ext4audit-wbt-sda.rules"
     udev_rule = (
         'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sda", ATTR{queue/wbt_lat_usec}="0"'
     )
-    remedy = finding_of(on()).remedies[1]
+    remedy = finding_of(on_one_disk()).remedies[1]
     assert commands(remedy) == [
         ("immediate", f"echo 0 > {knob}"),
         (
@@ -373,11 +401,11 @@ def test_throttling_is_switched_off_for_now_and_for_good() -> None:
 @pytest.mark.parametrize(
     "fs",
     [
-        pytest.param(on(wbt_latency_usec=0), id="it is off"),
-        pytest.param(on(nr_requests=8), id="the queue is shallow anyway"),
+        pytest.param(on_one_disk(wbt_latency_usec=0), id="it is off"),
+        pytest.param(on_one_disk(nr_requests=8), id="the queue is shallow anyway"),
     ],
 )
-def test_throttling_is_left_alone_where_it_changes_nothing(fs: Filesystem) -> None:
+def test_no_throttling_remedy_without_effect(fs: Filesystem) -> None:
     """The remedy is offered only if the estimate falls."""
     assert not any("throttling" in remedy.summary for remedy in finding_of(fs).remedies)
 
@@ -385,9 +413,9 @@ def test_throttling_is_left_alone_where_it_changes_nothing(fs: Filesystem) -> No
 @pytest.mark.parametrize(
     "name", ["sd a", "sda;reboot", "$(reboot)", "../sda", "sda\n", "-sda", "s*"]
 )
-def test_a_hostile_disk_name_makes_no_command(name: str) -> None:
+def test_no_command_for_a_hostile_disk_name(name: str) -> None:
     """For a name with special characters for a shell, a path or udev, the remedy has no command."""
-    remedy = finding_of(on(name=name)).remedies[1]
+    remedy = finding_of(on_one_disk(name=name)).remedies[1]
     assert "throttling" in remedy.summary
     assert remedy.steps == ()
 
@@ -408,9 +436,11 @@ def test_a_hostile_disk_name_makes_no_command(name: str) -> None:
         ),
     ],
 )
-def test_the_backlog_is_bounded_to_two_seconds(before: dict[str, int], restored: str) -> None:
+def test_dirty_limit_remedy_is_two_seconds_of_writing(
+    before: dict[str, int], restored: str
+) -> None:
     """At 120 MB/s, 228 MiB are written in 2 s; writeback starts at a quarter of that."""
-    remedy = finding_of(on(), memory=known(memory(**before))).remedies[2]
+    remedy = finding_of(on_one_disk(), memory=known(memory(**before))).remedies[2]
     lines = "vm.dirty_background_bytes = 59768832\\nvm.dirty_bytes = 239075328\\n"
     assert commands(remedy) == [
         ("immediate", "sysctl -w vm.dirty_background_bytes=59768832 vm.dirty_bytes=239075328"),
@@ -446,7 +476,7 @@ def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
 
 
 @dataclass(frozen=True)
-class Mounted:
+class RealFilesystem:
     """A real ext4 on a loop device over tmpfs, which has no other queue below it."""
 
     scratch: Scratch
@@ -473,11 +503,11 @@ def mounted(
     tmp_path: Path,
     private_mounts: None,  # noqa: ARG001
     dirty_limits: None,  # noqa: ARG001
-) -> Iterator[Mounted]:
+) -> Iterator[RealFilesystem]:
     """Mount a filesystem with throttling as on a disk, and restore the loop device's setting."""
     with sparse_image(768 * MIB) as image:
         scratch = Scratch(image, tmp_path / "mnt").make(size="768M").mount()
-        one = Mounted(scratch)
+        one = RealFilesystem(scratch)
         before = one.knob.read_text()
         one.knob.write_text("75000")
         yield one
@@ -485,17 +515,17 @@ def mounted(
         scratch.unmount()
 
 
-def with_words(finding: Finding, words: str) -> Remedy:
+def remedy_with_summary(finding: Finding, words: str) -> Remedy:
     """Return the remedy whose summary contains these words."""
     (remedy,) = [remedy for remedy in finding.remedies if words in remedy.summary]
     return remedy
 
 
 @pytest.mark.kernel
-def test_switching_throttling_off_lowers_the_real_estimate(mounted: Mounted, etc: Path) -> None:
+def test_throttling_remedy_lowers_the_real_estimate(mounted: RealFilesystem, etc: Path) -> None:
     """The printed commands change the setting, write the udev rule, and undo both."""
     before = mounted.finding()
-    remedy = with_words(before, "writeback throttling")
+    remedy = remedy_with_summary(before, "writeback throttling")
     apply_remedy(remedy)
     assert mounted.knob.read_text() == "0\n"
     after = mounted.finding()
@@ -518,9 +548,9 @@ def seconds_of(finding: Finding) -> float:
 
 
 @pytest.mark.kernel
-def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
+def test_verify_step_fails_while_throttling_is_on(mounted: RealFilesystem) -> None:
     """The verify step of the remedy can fail."""
-    remedy = with_words(mounted.finding(), "writeback throttling")
+    remedy = remedy_with_summary(mounted.finding(), "writeback throttling")
     with pytest.raises(AssertionError):
         apply_remedy(remedy, (Phase.VERIFY,))
 
@@ -537,15 +567,15 @@ def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
         ),
     ],
 )
-def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
-    mounted: Mounted, etc: Path, setting: str
+def test_dirty_limit_remedy_lowers_the_real_severity(
+    mounted: RealFilesystem, etc: Path, setting: str
 ) -> None:
     """The printed commands set the limits, survive a reload, and restore the exact old values."""
     set_limits(*setting.split(" "))
     before = read_limits()
     finding = mounted.finding()
     assert finding.severity is Severity.LOW
-    remedy = with_words(finding, "Limit dirty memory")
+    remedy = remedy_with_summary(finding, "Limit dirty memory")
     with pytest.raises(AssertionError):
         apply_remedy(remedy, (Phase.VERIFY,))
     apply_remedy(remedy)
@@ -562,10 +592,10 @@ def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
 
 
 @pytest.mark.kernel
-def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, etc: Path) -> None:
+def test_noauto_da_alloc_passes_on_a_real_filesystem(mounted: RealFilesystem, etc: Path) -> None:
     """The option named by the last remedy, which has no commands, prevents the wait."""
     assert etc.is_dir()
-    assert with_words(mounted.finding(), "noauto_da_alloc").steps == ()
+    assert remedy_with_summary(mounted.finding(), "noauto_da_alloc").steps == ()
     run("mount", "-o", "remount,noauto_da_alloc", mounted.scratch.mount_point)
     assert mounted.verdict().outcome is Outcome.PASS
 
@@ -581,7 +611,7 @@ def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, et
         ((), "ro", Outcome.NOT_APPLICABLE),
     ],
 )
-def test_real_mounts_are_judged(
+def test_outcomes_on_real_mounts(
     tmp_path: Path, private_mounts: None, mkfs: tuple[str, ...], opts: str, outcome: Outcome
 ) -> None:
     """The evidence is what the kernel reports of a real mount, including a missing journal."""
@@ -594,7 +624,7 @@ def test_real_mounts_are_judged(
             scratch.unmount()
 
 
-def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
+def test_equal_queues_are_cited_once() -> None:
     """The equal disks of an array are cited once, with their number."""
     members = [disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefg")]
     fs = filesystem(stack=known(raid(members)))
@@ -606,7 +636,7 @@ def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
     assert assumed.endswith("the members of the stripe share it evenly")
 
 
-def test_the_members_of_a_stripe_share_the_file() -> None:
+def test_members_of_a_stripe_share_the_file() -> None:
     """A file on twelve disks is written by twelve queues, in a twelfth of the time of one disk."""
     members = [disk(f"sd{chr(98 + n)}", DeviceNumber(8, 16 * n)) for n in range(12)]
 
@@ -619,7 +649,7 @@ def test_the_members_of_a_stripe_share_the_file() -> None:
     assert (alone, striped, mirrored) == (8.9, 0.7, 8.9)
 
 
-def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
+def test_estimate_is_limited_by_filesystem_size() -> None:
     """A filesystem of 64 MiB cannot stall for long, whatever the memory."""
     small = disk(size_sectors=known(64 * MIB // 512))
     fs = filesystem(stack=known(small))
@@ -630,7 +660,7 @@ def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
     ]
 
 
-def test_throttling_is_left_alone_where_it_takes_little_off_the_estimate() -> None:
+def test_no_throttling_remedy_with_little_effect() -> None:
     """A remedy that shortens the wait by less than a tenth is not offered."""
     queued = queue(nr_requests=80)
     fs = filesystem(stack=known(disk(limits=queued)))

@@ -32,7 +32,7 @@ def with_options(*tokens: str, **how: Any) -> Filesystem:
     return filesystem(options=known(options(*tokens, **how)))
 
 
-def without_journal() -> Filesystem:
+def without_data_mode() -> Filesystem:
     """Build a filesystem with nodelalloc, whose complete options file has no data= line."""
     seen = options("nodelalloc")
     rest = tuple(option for option in seen.options if option.name != "data")
@@ -46,7 +46,7 @@ def without_journal() -> Filesystem:
         pytest.param(with_options("delalloc", complete=False), Outcome.PASS, id="shown on"),
         pytest.param(with_options("nodelalloc"), Outcome.FAIL, id="nodelalloc"),
         pytest.param(with_options(hidden=("nodelalloc",)), Outcome.FAIL, id="hidden"),
-        pytest.param(without_journal(), Outcome.FAIL, id="no journal"),
+        pytest.param(without_data_mode(), Outcome.FAIL, id="no journal"),
         pytest.param(
             with_options("nodelalloc", "data=journal"), Outcome.NOT_APPLICABLE, id="data=journal"
         ),
@@ -77,20 +77,20 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
-def test_a_read_only_filesystem_is_not_judged() -> None:
+def test_read_only_filesystem_is_not_applicable() -> None:
     """Nothing is allocated there."""
     fs = filesystem(options=known(options("nodelalloc")), read_only=known(value=True))
     assert verdict_of(fs).note == "it is read-only"
 
 
-def test_a_profile_that_asks_for_it_silences_the_rule() -> None:
+def test_profile_that_demands_nodelalloc_passes() -> None:
     """The best-known false positive: TiDB's own check fails without nodelalloc."""
     verdict = verdict_of(with_options("nodelalloc"), profiles=(ActiveProfile(TIDB),))
     assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert verdict.note == "TiDB requires nodelalloc (profile tidb)"
 
 
-def test_it_is_a_note_with_its_commands() -> None:
+def test_severity_and_commands() -> None:
     """The remount sets delalloc, whatever fstab has, and keeps all other options."""
     fs = filesystem(
         options=known(options("nodelalloc")),
@@ -109,9 +109,9 @@ def test_it_is_a_note_with_its_commands() -> None:
     assert "Files that are open or cached keep the old allocation mode" in remedy.summary
 
 
-TRIES = 5
+ATTEMPTS = 5
 """The number of attempts, because another program's sync(2) may interfere."""
-WRITE_TO_BOTH = """
+WRITE_TO_OPEN_AND_NEW_FILE = """
 set -e
 cd {where}
 echo old > held
@@ -127,9 +127,9 @@ dd if=/dev/zero bs=4k count=8 status=none of=new && filefrag -v new
 
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
+def test_remount_does_not_affect_open_files(tmp_path: Path) -> None:
     """Blocks for such a file are allocated at once, even after its cached pages were dropped."""
-    for number in range(TRIES):
+    for number in range(ATTEMPTS):
         folder = tmp_path / f"{number}"
         folder.mkdir()
         held, new = _extents(folder).split("\nheld: ")
@@ -147,7 +147,7 @@ def _extents(folder: Path) -> str:
     shell = RemedyShell(folder)
     try:
         shell.mount("nodelalloc")
-        return shell.check(WRITE_TO_BOTH.format(where=shell.where))
+        return shell.check(WRITE_TO_OPEN_AND_NEW_FILE.format(where=shell.where))
     finally:
         shell.close()
 
@@ -161,7 +161,7 @@ REMEDY_CASES = (
 )
 
 
-def test_in_another_namespace_there_is_no_command() -> None:
+def test_no_command_in_another_namespace() -> None:
     """A remount needs the mount point."""
     (finding,) = verdict_of(with_options("nodelalloc")._replace(mounts=())).findings
     assert finding.remedies[0].steps == ()

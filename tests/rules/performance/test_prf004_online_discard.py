@@ -31,22 +31,26 @@ from support.builders import (
 )
 from support.remedies.case import RemedyCase
 
-TAKES = queue(discard_max_bytes=1 << 31, rotational=False)
+SUPPORTS_DISCARD = queue(discard_max_bytes=1 << 31, rotational=False)
 CONFIRMED, LIKELY = Confidence.CONFIRMED, Confidence.LIKELY
-NVME = disk("nvme0n1", DeviceNumber(259, 0), TAKES)
-SATA = disk("sda", DeviceNumber(8, 0), TAKES)
+NVME = disk("nvme0n1", DeviceNumber(259, 0), SUPPORTS_DISCARD)
+SATA = disk("sda", DeviceNumber(8, 0), SUPPORTS_DISCARD)
 
 
-def on(stack: BlockDevice | Unknown = NVME, *tokens: str, **changes: Any) -> Filesystem:
+def with_discard_on(
+    stack: BlockDevice | Unknown = NVME, *tokens: str, **changes: Any
+) -> Filesystem:
     """Build a filesystem with discard on a device."""
     seen = stack if isinstance(stack, Unknown) else known(stack)
     values = {"options": known(options(*(tokens or ("discard",)))), "stack": seen}
     return filesystem(**{**values, **changes})
 
 
-def over(below: BlockDevice, kind: str, **changes: Any) -> BlockDevice:
+def dm_device_on(below: BlockDevice, kind: str, **changes: Any) -> BlockDevice:
     """Build a device-mapper device on top of another device."""
-    return disk("dm-0", DeviceNumber(254, 0), TAKES, kind=kind, below=known((below,)), **changes)
+    return disk(
+        "dm-0", DeviceNumber(254, 0), SUPPORTS_DISCARD, kind=kind, below=known((below,)), **changes
+    )
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
@@ -58,17 +62,25 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
     ("fs", "outcome"),
     [
         pytest.param(filesystem(), Outcome.PASS, id="defaults"),
-        pytest.param(on(), Outcome.FAIL, id="discard"),
+        pytest.param(with_discard_on(), Outcome.FAIL, id="discard"),
         pytest.param(
-            on(options=known(options(hidden=("discard",)))), Outcome.FAIL, id="by the superblock"
+            with_discard_on(options=known(options(hidden=("discard",)))),
+            Outcome.FAIL,
+            id="by the superblock",
         ),
-        pytest.param(on(disk()), Outcome.NOT_APPLICABLE, id="a device without discards"),
-        pytest.param(on(read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="read-only"),
-        pytest.param(on(alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
-        pytest.param(on(options=unknown("options")), Outcome.UNDETERMINED, id="options unread"),
-        pytest.param(on(unknown("stack")), Outcome.UNDETERMINED, id="stack unread"),
         pytest.param(
-            on(disk(limits=queue(discard_max_bytes=unknown("discard_max_bytes")))),
+            with_discard_on(disk()), Outcome.NOT_APPLICABLE, id="a device without discards"
+        ),
+        pytest.param(
+            with_discard_on(read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="read-only"
+        ),
+        pytest.param(with_discard_on(alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(
+            with_discard_on(options=unknown("options")), Outcome.UNDETERMINED, id="options unread"
+        ),
+        pytest.param(with_discard_on(unknown("stack")), Outcome.UNDETERMINED, id="stack unread"),
+        pytest.param(
+            with_discard_on(disk(limits=queue(discard_max_bytes=unknown("discard_max_bytes")))),
             Outcome.UNDETERMINED,
             id="limits unread",
         ),
@@ -85,7 +97,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         pytest.param(NVME, {}, (Severity.LOW, LIKELY), "if the disk is slow", id="NVMe"),
         pytest.param(SATA, {}, (Severity.MEDIUM, LIKELY), "queued TRIM", id="SATA by lsblk"),
         pytest.param(
-            disk("sda", limits=TAKES, udev=(("ID_BUS", "ata"),)),
+            disk("sda", limits=SUPPORTS_DISCARD, udev=(("ID_BUS", "ata"),)),
             {"devices": unknown("lsblk")},
             (Severity.MEDIUM, LIKELY),
             "queued TRIM",
@@ -95,7 +107,11 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
             SATA, {"devices": unknown("lsblk")}, (Severity.LOW, LIKELY), "slow", id="bus not seen"
         ),
         pytest.param(
-            raid([SATA, disk("sdb", DeviceNumber(8, 16), TAKES)], level="raid1", limits=TAKES),
+            raid(
+                [SATA, disk("sdb", DeviceNumber(8, 16), SUPPORTS_DISCARD)],
+                level="raid1",
+                limits=SUPPORTS_DISCARD,
+            ),
             {"devices": known((lsblk_row("sda"), lsblk_row("sdb", DeviceNumber(8, 16))))},
             (Severity.MEDIUM, LIKELY),
             "queued TRIM",
@@ -112,17 +128,21 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
             NVME, {"fstrim": unknown("fstrim")}, (Severity.LOW, LIKELY), "slow", id="fstrim unseen"
         ),
         pytest.param(
-            over(NVME, "dm-crypt"), {}, (Severity.MEDIUM, CONFIRMED), "dm-crypt", id="dm-crypt"
+            dm_device_on(NVME, "dm-crypt"),
+            {},
+            (Severity.MEDIUM, CONFIRMED),
+            "dm-crypt",
+            id="dm-crypt",
         ),
         pytest.param(
-            over(NVME, "dm", dm=DmDevice("luks", "CRYPT-LUKS2-x", unknown("table"))),
+            dm_device_on(NVME, "dm", dm=DmDevice("luks", "CRYPT-LUKS2-x", unknown("table"))),
             {},
             (Severity.MEDIUM, CONFIRMED),
             "dm-crypt",
             id="dm-crypt whose table was not read",
         ),
         pytest.param(
-            disk("nvme1n1", limits=TAKES, model="Amazon EC2 NVMe Instance Storage"),
+            disk("nvme1n1", limits=SUPPORTS_DISCARD, model="Amazon EC2 NVMe Instance Storage"),
             {"virtualization": "amazon"},
             (Severity.MEDIUM, LIKELY),
             "instance storage",
@@ -130,39 +150,41 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
         ),
     ],
 )
-def test_the_device_decides_how_bad_it_is(
+def test_severity_by_device(
     stack: BlockDevice, changes: dict[str, Any], grade: tuple[Severity, Confidence], words: str
 ) -> None:
     """Slow or duplicate work is medium, an unknown disk low."""
     devices = known((lsblk_row("sda"), lsblk_row("nvme0n1", NVME.device_number, transport="nvme")))
-    (finding,) = verdict_of(on(stack), **{"devices": devices, **changes}).findings
+    (finding,) = verdict_of(with_discard_on(stack), **{"devices": devices, **changes}).findings
     assert (finding.severity, finding.confidence) == grade
     assert words in finding.message
 
 
-IMAGE = disk("loop0", DeviceNumber(7, 0), TAKES, kind="loop", loop=loop(known((SATA,))).loop)
+LOOP_DEVICE = disk(
+    "loop0", DeviceNumber(7, 0), SUPPORTS_DISCARD, kind="loop", loop=loop(known((SATA,))).loop
+)
 
 
 @pytest.mark.parametrize(
     ("stack", "changes"),
     [
-        pytest.param(disk("vda", limits=TAKES), {}, id="virtio"),
-        pytest.param(disk("rbd0", limits=TAKES), {}, id="a volume of Ceph"),
-        pytest.param(disk("zd16", limits=TAKES), {}, id="a volume of ZFS"),
+        pytest.param(disk("vda", limits=SUPPORTS_DISCARD), {}, id="virtio"),
+        pytest.param(disk("rbd0", limits=SUPPORTS_DISCARD), {}, id="a volume of Ceph"),
+        pytest.param(disk("zd16", limits=SUPPORTS_DISCARD), {}, id="a volume of ZFS"),
         pytest.param(SATA, {"virtualization": "microsoft"}, id="a cloud image on Azure"),
         pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
-        pytest.param(over(SATA, "dm-thin"), {}, id="a thin volume"),
-        pytest.param(IMAGE, {}, id="a loop device"),
-        pytest.param(disk("zram1", limits=TAKES), {}, id="compressed memory"),
-        pytest.param(disk("ram0", limits=TAKES), {}, id="a RAM disk"),
+        pytest.param(dm_device_on(SATA, "dm-thin"), {}, id="a thin volume"),
+        pytest.param(LOOP_DEVICE, {}, id="a loop device"),
+        pytest.param(disk("zram1", limits=SUPPORTS_DISCARD), {}, id="compressed memory"),
+        pytest.param(disk("ram0", limits=SUPPORTS_DISCARD), {}, id="a RAM disk"),
     ],
 )
-def test_discards_that_return_space_to_the_layer_below_pass(
+def test_discards_on_thin_provisioned_devices_pass(
     stack: BlockDevice, changes: dict[str, Any]
 ) -> None:
     """Cloud images mount with discard, and enable fstrim.timer too."""
     trimmed = {"fstrim": known(value=True), **changes}
-    verdict = verdict_of(on(stack, "discard", "errors=remount-ro"), **trimmed)
+    verdict = verdict_of(with_discard_on(stack, "discard", "errors=remount-ro"), **trimmed)
     assert verdict.outcome is Outcome.PASS
     assert ("option in force: discard", "discard") in [(c.label, c.value) for c in verdict.evidence]
 
@@ -177,12 +199,12 @@ def test_discards_that_return_space_to_the_layer_below_pass(
         ((), None, Severity.MEDIUM, "Disable online discard."),
     ],
 )
-def test_fstrim_leaves_out_what_fstab_does_not_name(
+def test_severity_if_fstrim_does_not_cover_the_mount(
     own: Any, on_host: Any, severity: Severity, words: str
 ) -> None:
     """Volumes of an orchestrator are not in fstab; if fstab is empty, fstrim trims all mounts."""
     gap = unknown("fstab")
-    fs = on(fstab=gap if own is None else known(own))
+    fs = with_discard_on(fstab=gap if own is None else known(own))
     fstab = gap if on_host is None else known(on_host)
     trims_all = known(not on_host)
     found = verdict_of(fs, fstab=fstab, fstrim=known(value=True), trims_all=trims_all)
@@ -199,9 +221,9 @@ def test_fstrim_leaves_out_what_fstab_does_not_name(
         (unknown("fstrim.timer"), "First make sure that it is trimmed regularly"),
     ],
 )
-def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
+def test_remedy_names_the_alternative_trim(fstrim: Any, reported: str) -> None:
     """Without discard and fstrim, the device would never learn which blocks are free."""
-    (finding,) = verdict_of(on(), fstrim=fstrim).findings
+    (finding,) = verdict_of(with_discard_on(), fstrim=fstrim).findings
     (remedy,) = finding.remedies
     assert reported in remedy.summary
     assert remedy.steps[0].command == "mount -o remount,rw,relatime,nodiscard /dev/sda /data"
@@ -211,23 +233,27 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
 @pytest.mark.parametrize(
     ("stack", "leaks"),
     [
-        pytest.param(over(NVME, "dm-crypt"), True, id="dm-crypt"),
-        pytest.param(raid([over(NVME, "dm-crypt")], limits=TAKES), True, id="an array on dm-crypt"),
-        pytest.param(over(NVME, "dm-linear"), False, id="a volume"),
+        pytest.param(dm_device_on(NVME, "dm-crypt"), True, id="dm-crypt"),
+        pytest.param(
+            raid([dm_device_on(NVME, "dm-crypt")], limits=SUPPORTS_DISCARD),
+            True,
+            id="an array on dm-crypt",
+        ),
+        pytest.param(dm_device_on(NVME, "dm-linear"), False, id="a volume"),
         pytest.param(NVME, False, id="a disk"),
     ],
 )
-def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks: bool) -> None:
+def test_fstrim_is_not_suggested_on_dm_crypt(stack: BlockDevice, *, leaks: bool) -> None:
     """Enabling the timer there does not cure the leak, so it is not suggested."""
-    (finding,) = verdict_of(on(stack)).findings
+    (finding,) = verdict_of(with_discard_on(stack)).findings
     (remedy,) = finding.remedies
     assert ("reveals free blocks" in (remedy.trade_off or "")) is leaks
     assert ("fstrim.timer" in remedy.summary) is not leaks
 
 
-def test_what_has_no_commands_is_a_remount_by_hand() -> None:
+def test_unquotable_mount_point_has_no_commands() -> None:
     """The mount point cannot be passed to a shell."""
-    nowhere = on()._replace(mounts=(mount("/da\0ta"),))
+    nowhere = with_discard_on()._replace(mounts=(mount("/da\0ta"),))
     (finding,) = verdict_of(nowhere).findings
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
@@ -257,8 +283,8 @@ REMEDY_CASES = (
 )
 
 
-def test_in_another_namespace_there_is_no_command() -> None:
+def test_no_command_in_another_namespace() -> None:
     """A remount needs the mount point."""
-    (finding,) = verdict_of(on(mounts=())).findings
+    (finding,) = verdict_of(with_discard_on(mounts=())).findings
     assert finding.remedies[0].steps == ()
     assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

@@ -26,8 +26,8 @@ from support.builders import (
 )
 
 NOT_NAMED: Evidence[tuple[FstabEntry, ...]] = known(())
-TIMED = {"fstrim": known(value=True)}
-TAKES = known(disk(limits=queue(discard_max_bytes=1 << 31, rotational=False)))
+TIMER_ENABLED = {"fstrim": known(value=True)}
+SUPPORTS_DISCARD = known(disk(limits=queue(discard_max_bytes=1 << 31, rotational=False)))
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
@@ -35,74 +35,92 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
     return judge(check, fs, host(fs, **{"fstrim": known(value=False), **changes}))
 
 
-def on(**changes: Any) -> Filesystem:
+def on_ssd(**changes: Any) -> Filesystem:
     """Build a filesystem on an SSD."""
-    return filesystem(**{"stack": TAKES, "fstab": known((fstab_entry(),)), **changes})
+    return filesystem(**{"stack": SUPPORTS_DISCARD, "fstab": known((fstab_entry(),)), **changes})
 
 
 @pytest.mark.parametrize(
     ("fs", "changes", "outcome"),
     [
-        pytest.param(on(), {}, Outcome.FAIL, id="nothing trims"),
+        pytest.param(on_ssd(), {}, Outcome.FAIL, id="nothing trims"),
         pytest.param(
-            on(), {"fstrim": known(value=True)}, Outcome.PASS, id="Debian's and Ubuntu's timer"
+            on_ssd(), {"fstrim": known(value=True)}, Outcome.PASS, id="Debian's and Ubuntu's timer"
         ),
-        pytest.param(on(fstab=NOT_NAMED), TIMED, Outcome.FAIL, id="fstab does not name it"),
         pytest.param(
-            on(fstab=NOT_NAMED),
-            {**TIMED, "trims_all": known(value=True)},
+            on_ssd(fstab=NOT_NAMED), TIMER_ENABLED, Outcome.FAIL, id="fstab does not name it"
+        ),
+        pytest.param(
+            on_ssd(fstab=NOT_NAMED),
+            {**TIMER_ENABLED, "trims_all": known(value=True)},
             Outcome.PASS,
             id="all that is mounted",
         ),
         pytest.param(
-            on(fstab=NOT_NAMED),
-            {**TIMED, "trims_all": unknown("fstrim.service")},
+            on_ssd(fstab=NOT_NAMED),
+            {**TIMER_ENABLED, "trims_all": unknown("fstrim.service")},
             Outcome.UNDETERMINED,
             id="the unit was not read",
         ),
         pytest.param(
-            on(),
-            {**TIMED, "trims_all": unknown("fstrim.service")},
+            on_ssd(),
+            {**TIMER_ENABLED, "trims_all": unknown("fstrim.service")},
             Outcome.PASS,
             id="fstab names it, which every unit trims",
         ),
         pytest.param(
-            on(fstab=unknown("fstab")), TIMED, Outcome.UNDETERMINED, id="fstab was not read"
+            on_ssd(fstab=unknown("fstab")),
+            TIMER_ENABLED,
+            Outcome.UNDETERMINED,
+            id="fstab was not read",
         ),
         pytest.param(
-            on(fstab=known((fstab_entry(mount_point="/elsewhere"),))),
-            TIMED,
+            on_ssd(fstab=known((fstab_entry(mount_point="/elsewhere"),))),
+            TIMER_ENABLED,
             Outcome.FAIL,
             id="fstab names it for another mount point",
         ),
         pytest.param(
-            on(fstab=known((fstab_entry("X-fstrim.notrim"),))),
-            {**TIMED, "trims_all": known(value=True)},
+            on_ssd(fstab=known((fstab_entry("X-fstrim.notrim"),))),
+            {**TIMER_ENABLED, "trims_all": known(value=True)},
             Outcome.FAIL,
             id="fstab excludes it",
         ),
-        pytest.param(on(fstab=NOT_NAMED, mounts=(mount("/"),)), TIMED, Outcome.PASS, id="the root"),
-        pytest.param(on(options=known(options("discard"))), {}, Outcome.PASS, id="discard"),
         pytest.param(
-            on(options=known(options("discard")), stack=unknown("stack")),
+            on_ssd(fstab=NOT_NAMED, mounts=(mount("/"),)),
+            TIMER_ENABLED,
+            Outcome.PASS,
+            id="the root",
+        ),
+        pytest.param(on_ssd(options=known(options("discard"))), {}, Outcome.PASS, id="discard"),
+        pytest.param(
+            on_ssd(options=known(options("discard")), stack=unknown("stack")),
             {"fstrim": unknown("fstrim.timer")},
             Outcome.PASS,
             id="discard is enough",
         ),
         pytest.param(filesystem(), {}, Outcome.NOT_APPLICABLE, id="a disk without discards"),
-        pytest.param(on(read_only=known(value=True)), {}, Outcome.NOT_APPLICABLE, id="read-only"),
-        pytest.param(on(alive=False), {}, Outcome.NOT_APPLICABLE, id="not mounted"),
-        pytest.param(on(), {"container": "docker"}, Outcome.NOT_APPLICABLE, id="in a container"),
         pytest.param(
-            on(stack=unknown("stack")),
+            on_ssd(read_only=known(value=True)), {}, Outcome.NOT_APPLICABLE, id="read-only"
+        ),
+        pytest.param(on_ssd(alive=False), {}, Outcome.NOT_APPLICABLE, id="not mounted"),
+        pytest.param(
+            on_ssd(), {"container": "docker"}, Outcome.NOT_APPLICABLE, id="in a container"
+        ),
+        pytest.param(
+            on_ssd(stack=unknown("stack")),
             {"planned": True, "fstrim": unknown("fstrim.timer")},
             Outcome.NOT_APPLICABLE,
             id="no plan can tell",
         ),
-        pytest.param(on(), {"fstrim": unknown("fstrim.timer")}, Outcome.UNDETERMINED, id="unseen"),
-        pytest.param(on(stack=unknown("stack")), {}, Outcome.UNDETERMINED, id="stack unread"),
-        pytest.param(on(options=unknown("options")), {}, Outcome.UNDETERMINED, id="options unread"),
-        pytest.param(on(read_only=unknown("ro")), {}, Outcome.UNDETERMINED, id="state unread"),
+        pytest.param(
+            on_ssd(), {"fstrim": unknown("fstrim.timer")}, Outcome.UNDETERMINED, id="unseen"
+        ),
+        pytest.param(on_ssd(stack=unknown("stack")), {}, Outcome.UNDETERMINED, id="stack unread"),
+        pytest.param(
+            on_ssd(options=unknown("options")), {}, Outcome.UNDETERMINED, id="options unread"
+        ),
+        pytest.param(on_ssd(read_only=unknown("ro")), {}, Outcome.UNDETERMINED, id="state unread"),
     ],
 )
 def test_outcomes(fs: Filesystem, changes: dict[str, Any], outcome: Outcome) -> None:
@@ -112,16 +130,16 @@ def test_outcomes(fs: Filesystem, changes: dict[str, Any], outcome: Outcome) -> 
 
 def test_the_finding_is_low_and_likely() -> None:
     """A vendor's agent may trim, which no file shows."""
-    (finding,) = verdict_of(on()).findings
+    (finding,) = verdict_of(on_ssd()).findings
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
     assert finding.message.startswith("sda supports discards")
     assert "systemctl enable --now fstrim.timer" in finding.remedies[0].summary
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
 
 
-def test_what_the_timer_leaves_out_is_not_told_to_enable_it() -> None:
+def test_mount_not_covered_by_the_timer_needs_its_own_job() -> None:
     """It needs a separate job instead."""
-    (finding,) = verdict_of(on(fstab=NOT_NAMED), **TIMED).findings
+    (finding,) = verdict_of(on_ssd(fstab=NOT_NAMED), **TIMER_ENABLED).findings
     assert "skips this filesystem" in finding.message
     assert not any("enable --now" in remedy.summary for remedy in finding.remedies)
 

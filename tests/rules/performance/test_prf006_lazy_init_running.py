@@ -15,7 +15,7 @@ from support.builders import filesystem, host, known, options, unknown
 from support.remedies.case import RemedyCase
 
 
-def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
+def with_uninitialized_groups(groups: int, *tokens: str, **changes: Any) -> Filesystem:
     """Build a filesystem with this many groups to be zeroed."""
     return filesystem(unzeroed_groups=known(groups), options=known(options(*tokens)), **changes)
 
@@ -23,13 +23,13 @@ def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (left(0), Outcome.PASS),
-        (left(1), Outcome.PASS),
-        (left(2), Outcome.FAIL),
-        (left(500, "noinit_itable"), Outcome.FAIL),
-        (left(500, alive=False), Outcome.NOT_APPLICABLE),
-        (left(500, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
-        (left(500, read_only=unknown("read-only")), Outcome.UNDETERMINED),
+        (with_uninitialized_groups(0), Outcome.PASS),
+        (with_uninitialized_groups(1), Outcome.PASS),
+        (with_uninitialized_groups(2), Outcome.FAIL),
+        (with_uninitialized_groups(500, "noinit_itable"), Outcome.FAIL),
+        (with_uninitialized_groups(500, alive=False), Outcome.NOT_APPLICABLE),
+        (with_uninitialized_groups(500, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (with_uninitialized_groups(500, read_only=unknown("read-only")), Outcome.UNDETERMINED),
         (filesystem(unzeroed_groups=unknown("groups")), Outcome.UNDETERMINED),
     ],
     ids="none last two stopped unmounted read-only state-unknown not-read".split(),
@@ -46,23 +46,23 @@ def found(fs: Filesystem) -> Finding:
     return finding
 
 
-def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
+def test_prf006_with_noinit_itable_does_not_wait() -> None:
     """With noinit_itable the kernel does not zero the tables."""
-    assert "the kernel is still zeroing" in found(left(9)).message
-    assert len(found(left(9)).remedies) == 2
-    assert found(left(9)).summary == "the kernel is still zeroing inode tables"
-    assert "noinit_itable is in force" in found(left(9, "noinit_itable")).message
-    assert found(left(9, "noinit_itable")).summary == "inode tables are not zeroed yet"
-    assert len(found(left(9, "noinit_itable")).remedies) == 1
+    assert "the kernel is still zeroing" in found(with_uninitialized_groups(9)).message
+    assert len(found(with_uninitialized_groups(9)).remedies) == 2
+    assert found(with_uninitialized_groups(9)).summary == "the kernel is still zeroing inode tables"
+    assert "noinit_itable is in force" in found(with_uninitialized_groups(9, "noinit_itable")).message
+    assert found(with_uninitialized_groups(9, "noinit_itable")).summary == "inode tables are not zeroed yet"
+    assert len(found(with_uninitialized_groups(9, "noinit_itable")).remedies) == 1
 
 
-def test_prf006_commands_hurry_and_wait() -> None:
+def test_prf006_commands() -> None:
     """Zeroed tables stay zeroed, so there is no rollback."""
-    steps = found(left(9)).remedies[1].lines
+    steps = found(with_uninitialized_groups(9)).remedies[1].lines
     assert steps[0].command == "mount -o remount,rw,relatime,init_itable=0 /dev/sda /data"
     assert steps[1].command.startswith("while dumpe2fs /dev/sda ")
     assert [step.phase for step in steps] == [Phase.IMMEDIATE, Phase.IMMEDIATE, Phase.VERIFY]
-    assert found(left(9, mounts=())).remedies[1].steps == ()
+    assert found(with_uninitialized_groups(9, mounts=())).remedies[1].steps == ()
 
 
 # The kernel zeroes inode tables without pauses, which cannot be undone.

@@ -28,7 +28,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def journaling(place: str = "/data", **changes: Any) -> Filesystem:
+def with_data_journal(place: str = "/data", **changes: Any) -> Filesystem:
     """Build a filesystem with data=journal in force, which its fstab entry also sets."""
     values = {"fstab": known((fstab_entry(JOURNAL, mount_point=place),)), **changes}
     values.setdefault("mounts", (mount(place),))
@@ -43,14 +43,14 @@ def journaling(place: str = "/data", **changes: Any) -> Filesystem:
         ("/var/lib/mysql", Severity.MEDIUM),
     ],
 )
-def test_databases_lose_their_direct_io(place: str, severity: Severity) -> None:
+def test_severity_by_mount_point(place: str, severity: Severity) -> None:
     """A mail spool, for which the mode was chosen, is at most low."""
-    assert finding_of(journaling(place)).severity is severity
+    assert finding_of(with_data_journal(place)).severity is severity
 
 
-def test_a_read_only_mount_is_a_note() -> None:
+def test_read_only_mount_is_info() -> None:
     """Nothing is written twice."""
-    assert finding_of(journaling(read_only=known(value=True))).severity is Severity.INFO
+    assert finding_of(with_data_journal(read_only=known(value=True))).severity is Severity.INFO
 
 
 @pytest.mark.parametrize("token", ["data=ordered", "data=writeback"])
@@ -59,24 +59,24 @@ def test_other_modes_pass(token: str) -> None:
     assert verdict_of(filesystem(options=known(options(token)))).outcome is Outcome.PASS
 
 
-def test_nodelalloc_alone_is_not_the_mode() -> None:
+def test_nodelalloc_alone_passes() -> None:
     """The mode turns delayed allocation off, but it can be off without the mode."""
     fs = filesystem(options=known(options("nodelalloc", "nodioread_nolock")))
     assert verdict_of(fs).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
-def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
+def test_option_missing_from_the_mount_table_is_undetermined(evidence: Any) -> None:
     """The unread superblock may set the mode."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
+def test_remedy_does_not_repeat_the_implied_nodelalloc() -> None:
     """The mount table also shows the implied nodelalloc, which would stay if it were repeated."""
     shown = ("rw", "nodelalloc", "nodioread_nolock", JOURNAL, "commit=30")
     found = options(JOURNAL, "nodelalloc", "nodioread_nolock", "commit=30", mount_table=shown)
@@ -84,7 +84,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
         option._replace(set_by=Provenance.IMPLIED) if option.token.startswith("no") else option
         for option in found.options
     )
-    fs = journaling(fstab=known(()), mounts=(mount(super_options=shown),))
+    fs = with_data_journal(fstab=known(()), mounts=(mount(super_options=shown),))
     fs = fs._replace(options=known(found._replace(options=implied)))
     (remedy,) = finding_of(fs).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]

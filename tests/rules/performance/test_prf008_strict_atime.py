@@ -79,7 +79,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
-def test_the_finding_is_low_and_names_the_mount_points() -> None:
+def test_severity_and_mount_points_in_the_message() -> None:
     """Access times belong to mounts, not to the superblock."""
     finding = finding_of(mounts=(STRICT, mount("/b", flags=("rw",), mount_id=31)))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
@@ -87,7 +87,7 @@ def test_the_finding_is_low_and_names_the_mount_points() -> None:
     assert commands(finding, 0, Phase.IMMEDIATE)[1] == "mount -o remount,rw,relatime /dev/sda /b"
 
 
-def test_the_word_leaves_fstab_and_the_mount() -> None:
+def test_remedies_change_mount_and_fstab() -> None:
     """Relatime is the default and needs no option; noatime does."""
     finding = finding_of(fstab=known((fstab_entry("strictatime", "errors=continue"),)))
     relatime, noatime = finding.remedies
@@ -102,7 +102,7 @@ def test_the_word_leaves_fstab_and_the_mount() -> None:
     assert {relatime.disruption, noatime.disruption} == {Disruption.REMOUNT}
 
 
-def test_flags_that_fstab_does_not_have_are_kept() -> None:
+def test_remount_keeps_flags_missing_from_fstab() -> None:
     """The remount repeats nosuid, and does not drop it because fstab lacks it."""
     finding = finding_of(mounts=(mount(flags=("rw", "nosuid")),))
     assert commands(finding, 0, Phase.IMMEDIATE) == [
@@ -117,13 +117,13 @@ def test_flags_that_fstab_does_not_have_are_kept() -> None:
         mount("/b\n", flags=("rw",)),
     ],
 )
-def test_no_commands_where_they_would_not_cure_all(odd: Any) -> None:
+def test_no_commands_if_a_mount_cannot_be_remounted(odd: Any) -> None:
     """A bind mount of a subdirectory, or a name that a shell word cannot hold, gets only advice."""
     finding = finding_of(mounts=(STRICT, odd))
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
 
 
-def test_without_an_fstab_entry_the_remedy_says_that_it_does_not_last() -> None:
+def test_remedy_without_an_fstab_entry_is_not_persistent() -> None:
     """What mounts it is unknown."""
     finding = finding_of(fstab=known(()))
     assert "It has a mount without an fstab entry" in finding.remedies[0].summary

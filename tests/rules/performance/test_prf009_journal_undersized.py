@@ -93,14 +93,14 @@ def test_prf009_commands_replace_the_journal() -> None:
 @pytest.mark.parametrize(
     "room", [known(usage(free_blocks=1024 * MIB // 4096 - 1)), unknown("usage")]
 )
-def test_no_command_takes_a_journal_out_that_may_not_fit_again(room: Any) -> None:
+def test_no_command_if_the_journal_may_not_fit_again(room: Any) -> None:
     """tune2fs creates no journal larger than half of the free space."""
     remedy = remedy_of(sized(8, usage=room))
     assert remedy.steps == ()
     assert "as soon as 1024 MiB are free" in remedy.summary
 
 
-def test_fast_commits_have_no_rollback() -> None:
+def test_no_rollback_with_fast_commit() -> None:
     """The journal size that dumpe2fs prints includes the fast-commit area of unknown size."""
     features = superblock().features | {"fast_commit"}
     lines = remedy_of(sized(8, features=features)).lines
@@ -108,7 +108,7 @@ def test_fast_commits_have_no_rollback() -> None:
     assert all(line.phase is not Phase.ROLLBACK for line in lines)
 
 
-def test_a_filesystem_in_another_namespace_has_words_only() -> None:
+def test_advice_only_in_another_namespace() -> None:
     """The processes in that namespace must unmount it first."""
     assert "mount namespace" in remedy_of(sized(8, mounts=())).summary
 

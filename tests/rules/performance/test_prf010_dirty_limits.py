@@ -30,17 +30,17 @@ def verdict_of(on: Host) -> Verdict:
 
 def on_disk(name: str, *, minor: int = 0, **limits: Any) -> Filesystem:
     """Build a filesystem on one disk."""
-    return over(disk(name, DeviceNumber(8, minor), queue(**limits)), f"/{name}")
+    return on_stack(disk(name, DeviceNumber(8, minor), queue(**limits)), f"/{name}")
 
 
-def over(stack: BlockDevice, mount_point: str = "/data") -> Filesystem:
+def on_stack(stack: BlockDevice, mount_point: str = "/data") -> Filesystem:
     """Build a filesystem on this stack."""
     number = stack.device_number
     mounts = (mount(mount_point, number=number),)
     return filesystem(number=number, stack=known(stack), mounts=mounts)
 
 
-def in_bytes(dirty: int) -> Known[Memory]:
+def memory_with_dirty_bytes(dirty: int) -> Known[Memory]:
     """Build memory settings with a dirty limit in bytes."""
     return known(memory(dirty_bytes=dirty))
 
@@ -50,9 +50,15 @@ def in_bytes(dirty: int) -> Known[Memory]:
     [
         pytest.param(host(filesystem(), memory=LARGE), Outcome.FAIL, id="100 GB for one disk"),
         pytest.param(host(filesystem(), memory=SMALL), Outcome.PASS, id="1 GiB in 9 s"),
-        pytest.param(host(filesystem(), memory=in_bytes(1_200_000_000)), Outcome.PASS, id="10 s"),
         pytest.param(
-            host(filesystem(), memory=in_bytes(1_200_000_001)), Outcome.FAIL, id="a byte more"
+            host(filesystem(), memory=memory_with_dirty_bytes(1_200_000_000)),
+            Outcome.PASS,
+            id="10 s",
+        ),
+        pytest.param(
+            host(filesystem(), memory=memory_with_dirty_bytes(1_200_000_001)),
+            Outcome.FAIL,
+            id="a byte more",
         ),
         pytest.param(
             host(on_disk("nvme0n1"), memory=known(memory(available_bytes=40 * GIB))),
@@ -60,7 +66,7 @@ def in_bytes(dirty: int) -> Known[Memory]:
             id="NVMe writes 8 GiB in 9 s",
         ),
         pytest.param(
-            host(over(disk(size_sectors=known(1 << 20))), memory=LARGE),
+            host(on_stack(disk(size_sectors=known(1 << 20))), memory=LARGE),
             Outcome.PASS,
             id="no more can be dirty than fits",
         ),
@@ -95,7 +101,7 @@ def test_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict_of(on).outcome is outcome
 
 
-def test_the_slowest_filesystem_is_named() -> None:
+def test_message_names_the_slowest_filesystem() -> None:
     """The host has one finding, because the limits are the host's."""
     both = on_disk("nvme0n1"), on_disk("sda", minor=16)
     (finding,) = verdict_of(host(*both, memory=LARGE)).findings
@@ -113,21 +119,21 @@ def test_the_slowest_filesystem_is_named() -> None:
     ]
 
 
-def test_a_stripe_is_as_fast_as_its_members_together() -> None:
+def test_speed_of_a_stripe_is_the_sum_of_its_members() -> None:
     """Each member writes its share."""
     array = raid([disk(f"sd{name}", DeviceNumber(8, index)) for index, name in enumerate("bcde")])
-    (finding,) = verdict_of(host(over(array), memory=LARGE)).findings
+    (finding,) = verdict_of(host(on_stack(array), memory=LARGE)).findings
     assert "~224 s" in finding.message
 
 
-def test_a_stack_that_leads_back_into_itself_is_unknown() -> None:
+def test_circular_stack_is_unknown() -> None:
     """Circular evidence has no leaf device, and thus no speed."""
     inner = disk("sdb", DeviceNumber(8, 16), below=known((disk("sdb", DeviceNumber(8, 16)),)))
-    verdict = verdict_of(host(over(inner), memory=LARGE))
+    verdict = verdict_of(host(on_stack(inner), memory=LARGE))
     assert [gap.what for gap in verdict.unknowns] == ["queues below a filesystem"]
 
 
-def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
+def test_finding_with_missing_evidence_reports_the_gap() -> None:
     """The gap is reported as well."""
     unseen = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))
     verdict = verdict_of(host(filesystem(), unseen, memory=LARGE))
@@ -135,7 +141,7 @@ def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
     assert [gap.what for gap in verdict.unknowns] == ["stack of sdb"]
 
 
-def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> None:
+def test_remedy_limits_and_rollback() -> None:
     """The remedy is that of PRF002: two seconds of writing."""
     (finding,) = verdict_of(host(filesystem(), memory=LARGE)).findings
     (remedy,) = finding.remedies
@@ -146,15 +152,15 @@ def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> Non
     assert commands[Phase.ROLLBACK] == "sysctl -w vm.dirty_background_ratio=10 vm.dirty_ratio=20"
 
 
-class WithLimits(RemedyCase):
+class DirtyLimitsCase(RemedyCase):
     """A case with a backlog of 12 GiB, which takes any device long enough."""
 
-    def run(self, rule: Rule, stage: LoopMount) -> None:
+    def run(self, rule: Rule, loop_mount: LoopMount) -> None:
         """Set the limit, run the case, and check that the rollback restored it."""
         with own_limits("vm.dirty_bytes=12884901888"):
             before = read_limits()
-            super().run(rule, stage)
+            super().run(rule, loop_mount)
             assert read_limits() == before
 
 
-REMEDY_CASES = (WithLimits("a backlog of gigabytes", "Limit dirty memory", size="16G"),)
+REMEDY_CASES = (DirtyLimitsCase("a backlog of gigabytes", "Limit dirty memory", size="16G"),)

@@ -15,7 +15,7 @@ from support.builders import GIB, disk, filesystem, host, known, mount, superblo
 from support.filesystems.scratch import run_shell
 from support.remedies.case import LoopMount, RemedyCase
 
-EXT4 = frozenset({"has_journal", "extent", "metadata_csum"})
+EXT4_FEATURES = frozenset({"has_journal", "extent", "metadata_csum"})
 
 
 def verdict_of(fs: Filesystem) -> Verdict:
@@ -23,7 +23,9 @@ def verdict_of(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def without_index(features: frozenset[str] = EXT4, *, gib: int = 100, **changes: Any) -> Filesystem:
+def without_index(
+    features: frozenset[str] = EXT4_FEATURES, *, gib: int = 100, **changes: Any
+) -> Filesystem:
     """Build a filesystem of this size without dir_index."""
     facts = superblock(features=features, size_blocks=gib * GIB // 4096)
     return filesystem(**{"superblock": known(facts, "dumpe2fs -h /dev/sda"), **changes})
@@ -43,8 +45,10 @@ def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        pytest.param(without_index(EXT4 | {"dir_index"}), Outcome.PASS, id="there"),
-        pytest.param(without_index(EXT4 | {"dir_index"}, gib=1), Outcome.PASS, id="there, small"),
+        pytest.param(without_index(EXT4_FEATURES | {"dir_index"}), Outcome.PASS, id="there"),
+        pytest.param(
+            without_index(EXT4_FEATURES | {"dir_index"}, gib=1), Outcome.PASS, id="there, small"
+        ),
         pytest.param(without_index(), Outcome.FAIL, id="ext4"),
         pytest.param(without_index(frozenset({"has_journal"})), Outcome.FAIL, id="ext3"),
         pytest.param(without_index(alive=False, mounts=()), Outcome.FAIL, id="not mounted"),
@@ -57,7 +61,7 @@ def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
         ),
         pytest.param(
             filesystem(
-                superblock=known(superblock(features=EXT4, block_bytes=None)),
+                superblock=known(superblock(features=EXT4_FEATURES, block_bytes=None)),
                 stack=unknown("stack"),
             ),
             Outcome.UNDETERMINED,
@@ -65,7 +69,8 @@ def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
         ),
         pytest.param(
             filesystem(
-                superblock=known(superblock(features=EXT4, block_bytes=None)), stack=known(disk())
+                superblock=known(superblock(features=EXT4_FEATURES, block_bytes=None)),
+                stack=known(disk()),
             ),
             Outcome.FAIL,
             id="size of the device",
@@ -77,7 +82,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
-def test_new_directories_get_an_index_at_once() -> None:
+def test_online_remedy_indexes_new_directories() -> None:
     """The feature is set while mounted, which the kernel does not allow for clearing it."""
     finding = finding_of(without_index())
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
@@ -94,7 +99,7 @@ def test_new_directories_get_an_index_at_once() -> None:
     assert finding.remedies[0].disruption is Disruption.ONLINE
 
 
-def test_all_directories_get_one_unmounted() -> None:
+def test_offline_remedy_indexes_all_directories() -> None:
     """The indexes cannot be removed again, so there is no rollback."""
     finding = finding_of(without_index())
     unmount, index, again = commands(finding, 1, Phase.IMMEDIATE)
@@ -110,7 +115,7 @@ def test_all_directories_get_one_unmounted() -> None:
     assert finding.remedies[1].disruption is Disruption.UNMOUNT
 
 
-def test_the_root_is_left_to_a_rescue_system() -> None:
+def test_root_remedy_requires_a_rescue_system() -> None:
     """It can be unmounted neither for indexing nor for the rollback."""
     finding = finding_of(without_index(mounts=(mount("/"),)))
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
@@ -122,16 +127,30 @@ ONLINE, ALL = "grow from now on", "index all existing directories"
 WITHOUT = ("-O", "^dir_index")
 
 
-def fill(stage: LoopMount) -> None:
+def create_large_directory(loop_mount: LoopMount) -> None:
     """Create a directory of many blocks without an index."""
-    folder = stage.mount_point / "many"
+    folder = loop_mount.mount_point / "many"
     folder.mkdir()
     run_shell(f"cd '{folder}' && seq -f a_rather_long_name_that_fills_blocks_%g 2000 | xargs touch")
 
 
 REMEDY_CASES = (
-    RemedyCase("online", ONLINE, mke2fs=WITHOUT, size="2G", fstab="defaults", prepare=fill),
+    RemedyCase(
+        "online",
+        ONLINE,
+        mke2fs=WITHOUT,
+        size="2G",
+        fstab="defaults",
+        prepare=create_large_directory,
+    ),
     RemedyCase("online, ext3", ONLINE, mke2fs=WITHOUT, size="2G", mkfs_type="ext3"),
-    RemedyCase("all directories", ALL, mke2fs=WITHOUT, size="2G", prepare=fill, restores=False),
+    RemedyCase(
+        "all directories",
+        ALL,
+        mke2fs=WITHOUT,
+        size="2G",
+        prepare=create_large_directory,
+        restores=False,
+    ),
     RemedyCase("not mounted", ALL, mke2fs=WITHOUT, size="2G", mounted=False, restores=False),
 )

@@ -23,7 +23,7 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
     return judge(check, fs, host(fs, **changes))
 
 
-def mounted(*words: str, mount_point: str = "/data", **changes: Any) -> Filesystem:
+def with_mount_table_options(*words: str, mount_point: str = "/data", **changes: Any) -> Filesystem:
     """Build a filesystem whose mount table shows these superblock options."""
     shown = mount(mount_point, super_options=("rw", *words))
     return filesystem(**{"mounts": (shown,), **changes})
@@ -44,16 +44,20 @@ def commands(finding: Finding, phase: Phase) -> list[str]:
     ("fs", "outcome"),
     [
         pytest.param(filesystem(), Outcome.PASS, id="defaults"),
-        pytest.param(mounted("errors=remount-ro"), Outcome.PASS, id="other words"),
-        pytest.param(mounted("sync"), Outcome.FAIL, id="sync"),
-        pytest.param(mounted("dirsync"), Outcome.FAIL, id="dirsync"),
+        pytest.param(with_mount_table_options("errors=remount-ro"), Outcome.PASS, id="other words"),
+        pytest.param(with_mount_table_options("sync"), Outcome.FAIL, id="sync"),
+        pytest.param(with_mount_table_options("dirsync"), Outcome.FAIL, id="dirsync"),
         pytest.param(
-            mounted("sync", read_only=known(value=True)), Outcome.NOT_APPLICABLE, id="read-only"
+            with_mount_table_options("sync", read_only=known(value=True)),
+            Outcome.NOT_APPLICABLE,
+            id="read-only",
         ),
         pytest.param(filesystem(mounts=(), alive=False), Outcome.NOT_APPLICABLE, id="not mounted"),
         pytest.param(filesystem(mounts=()), Outcome.UNDETERMINED, id="in another namespace"),
         pytest.param(
-            mounted("sync", read_only=unknown("ro")), Outcome.UNDETERMINED, id="state not read"
+            with_mount_table_options("sync", read_only=unknown("ro")),
+            Outcome.UNDETERMINED,
+            id="state not read",
         ),
     ],
 )
@@ -72,7 +76,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 )
 def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) -> None:
     """With dirsync only directory changes wait, which some mail servers require."""
-    finding = finding_of(mounted(*words))
+    finding = finding_of(with_mount_table_options(*words))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert finding.message.endswith(f": /data is mounted with {' and '.join(words)}.")
     assert finding.fact == ",".join(words)
@@ -89,23 +93,27 @@ def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) 
         (disk("mmcblk0", DeviceNumber(179, 0)), ()),
     ],
 )
-def test_removable_media_are_a_note(stack: BlockDevice, devices: tuple[Any, ...]) -> None:
+def test_removable_media_are_info(stack: BlockDevice, devices: tuple[Any, ...]) -> None:
     """The best-known false positive: people unplug them."""
-    finding = finding_of(mounted("sync", stack=known(stack)), devices=known(devices))
+    finding = finding_of(
+        with_mount_table_options("sync", stack=known(stack)), devices=known(devices)
+    )
     assert finding.severity is Severity.INFO
 
 
-def test_a_stack_that_was_not_seen_is_not_taken_for_removable() -> None:
+def test_unknown_stack_is_not_assumed_removable() -> None:
     """The finding remains without the stack."""
-    finding = finding_of(mounted("sync", stack=unknown("stack")))
+    finding = finding_of(with_mount_table_options("sync", stack=unknown("stack")))
     assert finding.severity is Severity.MEDIUM
 
 
-def test_sync_goes_by_remount_and_leaves_fstab() -> None:
+def test_remedy_remounts_without_sync_and_edits_fstab() -> None:
     """The remount sets the opposite; fstab would set the flag again at the next boot."""
-    finding = finding_of(mounted("sync", fstab=known((fstab_entry("noatime", "sync"),))))
+    finding = finding_of(
+        with_mount_table_options("sync", fstab=known((fstab_entry("noatime", "sync"),)))
+    )
     assert "persistent: fstab 7: noatime,sync -> noatime" in step_lines(finding.remedies[0].steps)
-    finding = finding_of(mounted("sync", fstab=known((fstab_entry("sync"),))))
+    finding = finding_of(with_mount_table_options("sync", fstab=known((fstab_entry("sync"),))))
     assert commands(finding, Phase.IMMEDIATE) == [
         "mount -o remount,rw,relatime,async /dev/sda /data"
     ]
@@ -114,9 +122,9 @@ def test_sync_goes_by_remount_and_leaves_fstab() -> None:
     assert [c.label for c in finding.citations] == ["mount table", "fstab line 7"]
 
 
-def test_dirsync_goes_by_a_new_mount() -> None:
+def test_remedy_of_dirsync_is_a_new_mount() -> None:
     """No remount clears it (6.18, util-linux 2.38)."""
-    finding = finding_of(mounted("sync", "dirsync"))
+    finding = finding_of(with_mount_table_options("sync", "dirsync"))
     assert commands(finding, Phase.IMMEDIATE) == [
         "umount /data",
         "mount -t ext4 -o rw,relatime /dev/sda /data",
@@ -131,20 +139,24 @@ def test_dirsync_goes_by_a_new_mount() -> None:
 @pytest.mark.parametrize(
     ("fs", "disruption", "reported"),
     [
-        (mounted("dirsync", mount_point="/"), Disruption.REBOOT, "or restart"),
+        (with_mount_table_options("dirsync", mount_point="/"), Disruption.REBOOT, "or restart"),
         (
-            mounted("dirsync", mounts=(mount(super_options=("rw", "dirsync")), mount("/b"))),
+            with_mount_table_options(
+                "dirsync", mounts=(mount(super_options=("rw", "dirsync")), mount("/b"))
+            ),
             Disruption.UNMOUNT,
             "unmount it everywhere",
         ),
         (
-            mounted("sync", mounts=(mount("/b", root="/sub", super_options=("rw", "sync")),)),
+            with_mount_table_options(
+                "sync", mounts=(mount("/b", root="/sub", super_options=("rw", "sync")),)
+            ),
             Disruption.REMOUNT,
             "which this namespace lacks",
         ),
     ],
 )
-def test_no_commands_where_one_mount_is_not_all(
+def test_no_commands_for_the_root_and_several_mounts(
     fs: Filesystem, disruption: Disruption, reported: str
 ) -> None:
     """The root cannot be unmounted, and other mounts keep the superblock's state."""
@@ -162,10 +174,12 @@ def test_no_commands_where_one_mount_is_not_all(
         ("/data", "sync", False),
     ],
 )
-def test_rootflags_are_named(mount_point: str, flags: str, *, named: bool) -> None:
+def test_remedy_names_rootflags(mount_point: str, flags: str, *, named: bool) -> None:
     """The kernel mounts only the root with them, before fstab is read."""
     boot = known(("quiet", f"rootflags={flags}"), "/proc/cmdline")
-    finding = finding_of(mounted("sync", mount_point=mount_point), kernel_arguments=boot)
+    finding = finding_of(
+        with_mount_table_options("sync", mount_point=mount_point), kernel_arguments=boot
+    )
     assert ("rootflags=" in finding.remedies[0].summary) is named
     cited = {citation.label: citation.value for citation in finding.citations}
     assert cited.get("rootflags") == (flags if named else None)

@@ -26,7 +26,7 @@ MIB = 1 << 20
 ABSENT = Unknown("queue file", Why.ABSENT)
 
 
-def drain(**changes: Any) -> Drain:
+def queue_drain(**changes: Any) -> Drain:
     """Build the queue of a slow disk, which takes 8 MiB if throttled and 32 MiB otherwise."""
     values: dict[str, Any] = {
         "name": "sda",
@@ -56,7 +56,7 @@ def drain(**changes: Any) -> Drain:
         (disk("zram0", limits=queue(rotational=False)), "kvm", ("disk in memory", 400)),
     ],
 )
-def test_a_device_has_the_speed_of_its_class(
+def test_speed_by_class_of_device(
     device: BlockDevice, virtualization: str | None, speed: tuple[str, int]
 ) -> None:
     """The value of `rotational` on a virtual disk is the driver's default."""
@@ -80,7 +80,7 @@ def test_the_class_says_whether_a_disk_is_slow(name: str, *, is_slow: bool) -> N
     assert need(found).is_slow == is_slow
 
 
-def test_a_device_without_a_request_queue_holds_nothing() -> None:
+def test_device_without_a_request_queue() -> None:
     """NVMe multipath has neither file; a file that cannot be read is a gap."""
     (found,) = read_drains(
         disk(limits=queue(nr_requests=ABSENT, wbt_latency_usec=ABSENT)), known(None)
@@ -111,13 +111,13 @@ def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str
 @pytest.mark.parametrize(
     ("queue_of", "throttled", "holds"),
     [
-        (drain(), True, 8 * MIB),
-        (drain(), False, 32 * MIB),
-        (drain(nr_requests=7), True, 7 * MIB),
-        (drain(nr_requests=9), True, 8 * MIB),
+        (queue_drain(), True, 8 * MIB),
+        (queue_drain(), False, 32 * MIB),
+        (queue_drain(nr_requests=7), True, 7 * MIB),
+        (queue_drain(nr_requests=9), True, 8 * MIB),
     ],
 )
-def test_throttling_keeps_a_queue_at_eight_requests(
+def test_throttled_queue_holds_eight_requests(
     queue_of: Drain, throttled: bool, holds: int
 ) -> None:
     """Throttling cannot deepen a queue."""
@@ -127,23 +127,23 @@ def test_throttling_keeps_a_queue_at_eight_requests(
 @pytest.mark.parametrize(
     ("queue_of", "dirty", "seconds"),
     [
-        (drain(), 8 * MIB, 0),
-        (drain(), 8 * MIB + 10_000_000, 1),
-        (drain(shares=2), 2 * (8 * MIB + 10_000_000), 1),
-        (drain(wbt_latency_usec=0), 32 * MIB + 5_000_000, 0.5),
-        (drain(wbt_latency_usec=1), 32 * MIB, 2.516_582_4),
+        (queue_drain(), 8 * MIB, 0),
+        (queue_drain(), 8 * MIB + 10_000_000, 1),
+        (queue_drain(shares=2), 2 * (8 * MIB + 10_000_000), 1),
+        (queue_drain(wbt_latency_usec=0), 32 * MIB + 5_000_000, 0.5),
+        (queue_drain(wbt_latency_usec=1), 32 * MIB, 2.516_582_4),
     ],
 )
-def test_a_stall_is_what_the_queue_does_not_take(
+def test_stall_seconds(
     queue_of: Drain, dirty: int, seconds: float
 ) -> None:
     """The rest is written at the device's speed, split among the members of a stripe."""
     assert stall_seconds(dirty, [queue_of]) == pytest.approx(seconds)
 
 
-def test_the_slowest_queue_decides() -> None:
+def test_slowest_queue_decides() -> None:
     """It decides with throttling, and as if throttling were off."""
-    queues = [drain(megabytes_per_second=100), drain()]
+    queues = [queue_drain(megabytes_per_second=100), queue_drain()]
     dirty = 8 * MIB + 10_000_000
     assert stall_seconds(dirty, queues) == pytest.approx(1)
     assert stall_seconds(dirty, queues, throttling=False) == 0
@@ -159,7 +159,7 @@ def test_the_slowest_queue_decides() -> None:
         (unknown("size"), GIB, []),
     ],
 )
-def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[str]) -> None:
+def test_backlog_is_limited_by_device_size(sectors: Any, backlog: int, cited: list[str]) -> None:
     """The device's size limits the backlog if it is below the dirty limit."""
     limited = memory(dirty_bytes=GIB)
     fs = filesystem(stack=known(disk(size_sectors=sectors)))
@@ -169,7 +169,7 @@ def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[
     assert all(citation.detail for citation in found)
 
 
-def test_without_a_stack_the_limit_is_the_backlog() -> None:
+def test_backlog_without_a_stack_is_the_dirty_limit() -> None:
     """The size of the filesystem's device is unknown."""
     fs = filesystem(stack=unknown("stack"))
     assert backlog_bytes(fs, memory(dirty_bytes=GIB)) == GIB
@@ -183,21 +183,21 @@ def test_without_a_stack_the_limit_is_the_backlog() -> None:
         ({}, "3072 MiB (vm.dirty_ratio = 20 % of 15360 MiB available; memory 16384 MiB)"),
     ],
 )
-def test_the_limit_is_cited_with_the_setting_that_makes_it(
+def test_cites_the_setting_of_the_dirty_limit(
     changes: dict[str, int], words: str
 ) -> None:
     """A limit in bytes overrides the ratio."""
     assert cite_memory(Known(memory(**changes), "/proc")).value == words
 
 
-def test_two_seconds_of_the_slowest_bound_the_backlog() -> None:
+def test_dirty_limit_for_two_seconds() -> None:
     """A stripe is as fast as its members together."""
     assert (
         "to 19 MiB, which the slowest device should write in 2 s"
-        in bound(memory(), [drain()]).summary
+        in bound(memory(), [queue_drain()]).summary
     )
-    assert "to 76 MiB, which" in bound(memory(), [drain(shares=4)]).summary
-    slow_and_fast = [drain(megabytes_per_second=100), drain()]
+    assert "to 76 MiB, which" in bound(memory(), [queue_drain(shares=4)]).summary
+    slow_and_fast = [queue_drain(megabytes_per_second=100), queue_drain()]
     assert "to 19 MiB" in bound(memory(), slow_and_fast).summary
 
 
@@ -206,23 +206,23 @@ def test_two_seconds_of_the_slowest_bound_the_backlog() -> None:
     [
         pytest.param(
             248_388_608,
-            [drain()],
+            [queue_drain()],
             "on sda: renaming a file of up to 32 MiB then does not block, and the estimate falls "
             "from ~24.0 s to ~21.5 s.",
             id="10.5 %",
         ),
-        pytest.param(268_388_608, [drain()], None, id="9.7 %"),
-        pytest.param(100 * MIB, [drain(wbt_latency_usec=0)], None, id="not throttled"),
+        pytest.param(268_388_608, [queue_drain()], None, id="9.7 %"),
+        pytest.param(100 * MIB, [queue_drain(wbt_latency_usec=0)], None, id="not throttled"),
         pytest.param(
             100 * MIB,
-            [drain(shares=3), drain(name="sdb", wbt_latency_usec=0, shares=3)],
+            [queue_drain(shares=3), queue_drain(name="sdb", wbt_latency_usec=0, shares=3)],
             "on sda: renaming a file of up to 96 MiB then does not block, and the estimate falls "
             "from ~2.7 s to ~0.1 s.",
             id="a stripe takes what its members take together",
         ),
     ],
 )
-def test_throttling_is_switched_off_where_that_is_a_tenth(
+def test_throttling_remedy_only_if_a_tenth_faster(
     dirty: int, drains: list[Drain], words: str | None
 ) -> None:
     """The estimate must fall by at least a tenth."""

@@ -22,7 +22,9 @@ def verdict(fs: Filesystem, **changes: Any) -> Verdict:
     return judge(check, fs, host(fs, **changes))
 
 
-def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: Any) -> Filesystem:
+def mounted_with(
+    *fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: Any
+) -> Filesystem:
     """Build a filesystem whose fstab entry has `fstab`, mounted with the flags `live`."""
     values: dict[str, Any] = {
         "mounts": (mount(flags=live),),
@@ -34,20 +36,23 @@ def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: An
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        (asked("defaults"), Outcome.PASS),
-        (asked("nosuid", "nodev", live=("rw", "nosuid", "nodev", "relatime")), Outcome.PASS),
-        (asked("nosuid"), Outcome.FAIL),
-        (asked("defaults", "nodev", "noexec", live=("rw", "nodev", "relatime")), Outcome.FAIL),
-        (asked("user", live=("rw", "nosuid", "nodev", "relatime")), Outcome.FAIL),
+        (mounted_with("defaults"), Outcome.PASS),
+        (mounted_with("nosuid", "nodev", live=("rw", "nosuid", "nodev", "relatime")), Outcome.PASS),
+        (mounted_with("nosuid"), Outcome.FAIL),
+        (
+            mounted_with("defaults", "nodev", "noexec", live=("rw", "nodev", "relatime")),
+            Outcome.FAIL,
+        ),
+        (mounted_with("user", live=("rw", "nosuid", "nodev", "relatime")), Outcome.FAIL),
         # A later option overrides the flags that an earlier one implies.
-        (asked("user", "exec", "suid", "dev"), Outcome.PASS),
-        (asked("noexec", "exec"), Outcome.PASS),
-        (asked("noatime", "commit=30"), Outcome.PASS),
-        (asked("ro"), Outcome.PASS),
-        (asked("nosuid", mounts=()), Outcome.NOT_APPLICABLE),
-        (asked(fstab=known(())), Outcome.NOT_APPLICABLE),
-        (asked(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
-        (asked("nosuid", options=unknown("options")), Outcome.FAIL),
+        (mounted_with("user", "exec", "suid", "dev"), Outcome.PASS),
+        (mounted_with("noexec", "exec"), Outcome.PASS),
+        (mounted_with("noatime", "commit=30"), Outcome.PASS),
+        (mounted_with("ro"), Outcome.PASS),
+        (mounted_with("nosuid", mounts=()), Outcome.NOT_APPLICABLE),
+        (mounted_with(fstab=known(())), Outcome.NOT_APPLICABLE),
+        (mounted_with(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
+        (mounted_with("nosuid", options=unknown("options")), Outcome.FAIL),
     ],
 )
 def test_sec002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -57,21 +62,21 @@ def test_sec002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 def test_sec002_does_not_judge_a_container() -> None:
     """A container's fstab does not belong to the mounts that it sees."""
-    assert verdict(asked("nosuid"), container="docker").outcome is Outcome.NOT_APPLICABLE
+    assert verdict(mounted_with("nosuid"), container="docker").outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize("fstab", [("nosuid",), ("user",), ("nodev", "noexec")])
-def test_drf002_leaves_the_flags_that_protect_to_sec002(fstab: tuple[str, ...]) -> None:
+def test_drf002_leaves_hardening_flags_to_sec002(fstab: tuple[str, ...]) -> None:
     """One lost flag leads to one finding."""
-    fs = asked(*fstab)
+    fs = mounted_with(*fstab)
     assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
     assert len(verdict(fs).findings) == 1
 
 
-def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
+def test_sec002_remount_sets_only_the_flags_of_the_mount() -> None:
     """The command repeats the flags of the mount, and no ext4 options."""
     there = mount(flags=("rw", "nosuid", "noatime"), super_options=("rw", "sync", "nobarrier"))
-    (finding,) = verdict(asked("nosuid", "nodev", "noexec", mounts=(there,))).findings
+    (finding,) = verdict(mounted_with("nosuid", "nodev", "noexec", mounts=(there,))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
         "Device nodes and programs on /data can be used: it is mounted without nodev, noexec, "
@@ -88,11 +93,11 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     ]
 
 
-def test_sec002_counts_what_was_lost() -> None:
+def test_sec002_message_in_singular_and_plural() -> None:
     """The message uses the singular or the plural, and lists three effects in one series."""
     every = ("nosuid", "nodev", "noexec")
-    (one,) = verdict(asked("nosuid")).findings
-    (three,) = verdict(asked(*every)).findings
+    (one,) = verdict(mounted_with("nosuid")).findings
+    (three,) = verdict(mounted_with(*every)).findings
     assert one.summary == "mounted without nosuid although fstab sets it"
     assert three.summary == "mounted without nosuid, nodev, noexec although fstab sets them"
     assert three.message.startswith(
@@ -100,10 +105,10 @@ def test_sec002_counts_what_was_lost() -> None:
     )
 
 
-def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
+def test_sec002_prints_no_command_for_an_overmounted_mount() -> None:
     """Its mount point leads to the mount on top of it."""
     hidden = mount()._replace(overmounted=True)
-    (finding,) = verdict(asked("nosuid", mounts=(hidden,))).findings
+    (finding,) = verdict(mounted_with("nosuid", mounts=(hidden,))).findings
     assert finding.remedies == ()
 
 
@@ -111,9 +116,9 @@ def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
 REMEDY = "on this mount again"
 
 
-def remount_by_device(stage: LoopMount) -> None:
+def remount_by_device(loop_mount: LoopMount) -> None:
     """Drop the flags: mount(8) does not read fstab if both names are given."""
-    run("mount", "-o", "remount,commit=30", stage.device, stage.mount_point)
+    run("mount", "-o", "remount,commit=30", loop_mount.device, loop_mount.mount_point)
 
 
 REMEDY_CASES = (

@@ -26,7 +26,7 @@ def finding_of(fs: Filesystem) -> Finding:
     return verdict.findings[0]
 
 
-def reserved(*tokens: str, **changes: Any) -> Filesystem:
+def with_reserve_for(*tokens: str, **changes: Any) -> Filesystem:
     """Build a filesystem whose reserve of 5 GiB these accounts may use."""
     held = superblock(reserved_blocks=1310720, reserved_uid=65534, reserved_gid=8)
     values: dict[str, Any] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
@@ -41,24 +41,24 @@ def reserved(*tokens: str, **changes: Any) -> Filesystem:
         (("resuid=65534", "resgid=65534"), "User id 65534 and group id 65534 may"),
     ],
 )
-def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], who: str) -> None:
+def test_other_account_is_info_with_the_reserve_size(tokens: tuple[str, ...], who: str) -> None:
     """The size of the reserve is the amount that the account may take."""
-    finding = finding_of(reserved(*tokens))
+    finding = finding_of(with_reserve_for(*tokens))
     assert finding.severity is Severity.INFO
     assert who in finding.message
     assert "5120 MiB" in finding.message
     assert "5120 MiB" in [cited.value for cited in finding.citations]
 
 
-def test_without_root_the_size_is_left_out() -> None:
+def test_without_root_the_message_has_no_size() -> None:
     """Without root, the options file still shows the account."""
-    finding = finding_of(reserved("resuid=65534", superblock=unknown("superblock")))
+    finding = finding_of(with_reserve_for("resuid=65534", superblock=unknown("superblock")))
     assert "may use the blocks that are reserved" in finding.message
 
 
 def test_root_passes() -> None:
     """Root is the default of mke2fs."""
-    verdict = verdict_of(reserved())
+    verdict = verdict_of(with_reserve_for())
     assert verdict.outcome is Outcome.PASS
     assert {"resuid=0", "resgid=0"} <= {each.value for each in verdict.evidence}
 
@@ -67,19 +67,19 @@ def test_root_passes() -> None:
     "evidence",
     [unknown("options"), known(options("resuid=0", complete=False))],
 )
-def test_an_account_that_is_not_known_is_undetermined(evidence: Any) -> None:
+def test_unknown_account_is_undetermined(evidence: Any) -> None:
     """Both accounts must be known."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
-def test_what_is_not_mounted_is_not_judged() -> None:
+def test_unmounted_filesystem_is_not_applicable() -> None:
     """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
-def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
+def test_remedy_sets_the_superblock_if_fstab_has_no_account() -> None:
     """The rollback restores the superblock's old fields, which the options in force do not show."""
-    (remedy,) = finding_of(reserved("resuid=65534")).remedies
+    (remedy,) = finding_of(with_reserve_for("resuid=65534")).remedies
     assert [step.command for step in remedy.lines] == [
         "mount -o remount,rw,relatime,resuid=0 /dev/sda /data",
         "tune2fs -u 0 -g 0 /dev/sda",
@@ -94,9 +94,9 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
     assert remedy.disruption is Disruption.REMOUNT
 
 
-def test_fstab_is_corrected_where_it_names_the_account() -> None:
+def test_remedy_edits_fstab_if_it_names_the_account() -> None:
     """The superblock is not changed."""
-    fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
+    fs = with_reserve_for("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
     lines = step_lines(finding_of(fs).remedies[0].lines)
     assert not any("tune2fs" in line for line in lines)
     assert "resuid=0" in lines[0]
@@ -105,10 +105,10 @@ def test_fstab_is_corrected_where_it_names_the_account() -> None:
 
 @pytest.mark.parametrize(
     "fs",
-    [reserved("resuid=$(reboot)"), reserved("resuid=65534", mounts=())],
+    [with_reserve_for("resuid=$(reboot)"), with_reserve_for("resuid=65534", mounts=())],
     ids=["hostile", "another namespace"],
 )
-def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
+def test_no_command_for_invalid_values_and_other_namespaces(fs: Filesystem) -> None:
     """A value that is not a number never becomes part of a command."""
     assert finding_of(fs).remedies[0].steps == ()
 

@@ -61,7 +61,7 @@ from support.builders import (
         "root in a container",
     ],
 )
-def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hint: str) -> None:
+def test_hint_by_state_of_the_device(primary: Evidence[PrimarySuperblock], hint: str) -> None:
     """Root in a container is not advised to run as root."""
     own = known(superblock(), "EXT4_IOC_GET_TUNE_SB_PARAM")
     fs = filesystem(superblock=own)._replace(primary=primary)
@@ -70,7 +70,7 @@ def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hi
     assert (found.why, found.hint) == (Why.NOT_CAPTURED, hint)
 
 
-def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
+def test_missing_field_does_not_suggest_installing_dumpe2fs() -> None:
     """A field that dumpe2fs does not print is not in the superblock."""
     own = known(superblock(), "the output of a program")
     printed = known(PrimarySuperblock(is_printed=True))
@@ -80,14 +80,14 @@ def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
     assert found.hint == ""
 
 
-def test_four_citations_are_shown() -> None:
+def test_citations_beyond_the_fourth_are_detail() -> None:
     """Citations beyond the fourth are detail, in order of importance."""
     cited = in_brief(Citation(label, "1", "test") for label in "abcdef")
     assert [each.label for each in cited] == list("abcdef")
     assert [each.detail for each in cited] == [False] * 4 + [True] * 2
 
 
-def test_how_much_a_device_discards_is_detail() -> None:
+def test_discard_amount_is_detail() -> None:
     """The amount is cited only if it is known."""
     device = disk("sda", limits=queue(discard_max_bytes=4096))
     origin = "/sys/block/sda/queue/discard_max_bytes"
@@ -96,7 +96,7 @@ def test_how_much_a_device_discards_is_detail() -> None:
     assert cite_discard(disk(limits=queue(discard_max_bytes=unknown("discards")))) == ()
 
 
-def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
+def test_options_of_a_mount_in_another_namespace_are_unknown() -> None:
     """Its options are unknown there, as with an unreadable mount table, and are cited so."""
     elsewhere = options("barrier")._replace(mount_table=None)
     assert cite_mount_table(elsewhere) == Citation(
@@ -124,7 +124,7 @@ def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
         ),
     ],
 )
-def test_who_else_sets_an_option_is_named(changes: dict[str, Any], said: str) -> None:
+def test_other_origins_of_an_option_are_named(changes: dict[str, Any], said: str) -> None:
     """No step of a remedy can correct a unit or a script."""
     fs = filesystem(**{"options": known(options("nobarrier")), **changes})
     sentence = what_else_sets_it(fs, host(fs), "barrier")
@@ -141,7 +141,7 @@ def test_who_else_sets_an_option_is_named(changes: dict[str, Any], said: str) ->
         (("/a", "/b", "/c", "/home"), "/home, /a, /b and 1 more"),
     ],
 )
-def test_a_mount_point_that_decides_is_among_the_few(points: tuple[str, ...], shown: str) -> None:
+def test_decisive_mount_point_is_shown(points: tuple[str, ...], shown: str) -> None:
     """The order changes only if some are left out."""
     fs = filesystem(mounts=tuple(mount(point) for point in points))
     cited = cite_mount_points(fs, lambda point: point == "/home")

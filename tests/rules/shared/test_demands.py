@@ -33,15 +33,15 @@ from support.builders import (
     unknown,
 )
 
-AFFECTED, CURED = known(kernel("5.4.286")), known(kernel("6.18.5"))
+AFFECTED_KERNEL, FIXED_KERNEL = known(kernel("5.4.286")), known(kernel("6.18.5"))
 
 
-def by(*names: str) -> Host:
+def with_profiles(*names: str) -> Host:
     """Build a host with these profiles for all its filesystems."""
     return host(profiles=tuple(ActiveProfile(all_profiles()[name]) for name in names))
 
 
-def of(found: Evidence[EffectiveOptions]) -> Filesystem:
+def with_options(found: Evidence[EffectiveOptions]) -> Filesystem:
     """Build a filesystem with these options."""
     return filesystem(options=found)
 
@@ -64,36 +64,38 @@ def of(found: Evidence[EffectiveOptions]) -> Filesystem:
         ("noblock_validity", None),
     ],
 )
-def test_a_rule_warns_of_an_option_by_its_name_or_its_value(token: str, code: str | None) -> None:
+def test_code_of_the_rule_that_warns_of_an_option(token: str, code: str | None) -> None:
     """The values without a warning are those that the rules themselves let pass."""
-    found = discouraged([token], filesystem(), host(kernel=CURED))
+    found = discouraged([token], filesystem(), host(kernel=FIXED_KERNEL))
     assert dict(found) == ({canonical(token): code} if code else {})
 
 
-def test_what_a_profile_demands_is_not_warned_of() -> None:
+def test_no_warning_for_a_demanded_option() -> None:
     """The vendor's demand takes precedence for its product."""
-    assert discouraged(["nodelalloc"], filesystem(), by("tidb")) == {}
-    assert discouraged(["nodelalloc"], filesystem(), by("neo4j")) == {"nodelalloc": "PRF003"}
+    assert discouraged(["nodelalloc"], filesystem(), with_profiles("tidb")) == {}
+    assert discouraged(["nodelalloc"], filesystem(), with_profiles("neo4j")) == {
+        "nodelalloc": "PRF003"
+    }
 
 
 @pytest.mark.parametrize(
     ("fs", "on", "warned"),
     [
-        (of(known(options("nodelalloc"))), host(kernel=AFFECTED), True),
-        (of(known(options("nodelalloc"))), host(kernel=CURED), False),
-        (of(known(options("nodelalloc"))), host(kernel=unknown("kernel")), False),
-        (of(known(options("delalloc"))), host(kernel=AFFECTED), False),
-        (of(known(options())), host(kernel=AFFECTED), False),
-        (of(unknown("options")), host(kernel=AFFECTED), False),
+        (with_options(known(options("nodelalloc"))), host(kernel=AFFECTED_KERNEL), True),
+        (with_options(known(options("nodelalloc"))), host(kernel=FIXED_KERNEL), False),
+        (with_options(known(options("nodelalloc"))), host(kernel=unknown("kernel")), False),
+        (with_options(known(options("delalloc"))), host(kernel=AFFECTED_KERNEL), False),
+        (with_options(known(options())), host(kernel=AFFECTED_KERNEL), False),
+        (with_options(unknown("options")), host(kernel=AFFECTED_KERNEL), False),
         (
-            of(known(options("nodelalloc", set_by=Provenance.IMPLIED))),
-            host(kernel=AFFECTED),
+            with_options(known(options("nodelalloc", set_by=Provenance.IMPLIED))),
+            host(kernel=AFFECTED_KERNEL),
             False,
         ),
-        (of(known(options())), by("tidb"), False),
+        (with_options(known(options())), with_profiles("tidb"), False),
     ],
 )
-def test_dioread_nolock_is_warned_of_beside_nodelalloc(
+def test_warning_for_dioread_nolock_with_nodelalloc(
     fs: Filesystem, on: Host, *, warned: bool
 ) -> None:
     """The warning is for kernels of PRF001, unless data=journal alone turned delalloc off."""
@@ -101,26 +103,26 @@ def test_dioread_nolock_is_warned_of_beside_nodelalloc(
     assert discouraged(["dioread_nolock"], fs, on) == expected
 
 
-def test_dioread_nolock_is_warned_of_where_nodelalloc_is_demanded() -> None:
+def test_warning_for_dioread_nolock_with_demanded_nodelalloc() -> None:
     """The demanded nodelalloc will be in force."""
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
-    on = host(profiles=profiles, kernel=AFFECTED)
+    on = host(profiles=profiles, kernel=AFFECTED_KERNEL)
     assert discouraged(["dioread_nolock"], filesystem(), on) == {"dioread_nolock": "PRF001"}
 
 
-def test_what_is_harmless_when_shown_is_warned_of_when_hidden() -> None:
+def test_warning_only_for_hidden_options() -> None:
     """DUR002 reports it only if it comes from the superblock."""
-    fs = of(known(options(hidden=("noblock_validity",))))
+    fs = with_options(known(options(hidden=("noblock_validity",))))
     assert discouraged(["noblock_validity"], fs, host()) == {"noblock_validity": "DUR002"}
     assert discouraged(["nodioread_nolock"], fs, host()) == {}
-    assert discouraged(["noblock_validity"], of(unknown("options")), host()) == {}
+    assert discouraged(["noblock_validity"], with_options(unknown("options")), host()) == {}
 
 
 @pytest.mark.parametrize(
     ("path", "inside"),
     [("/srv", True), ("/srv/www", True), ("/srvx", False), ("/", False), ("/a/srv", False)],
 )
-def test_a_path_is_below_a_folder_or_the_folder(path: str, *, inside: bool) -> None:
+def test_path_is_inside_a_directory(path: str, *, inside: bool) -> None:
     """A name with the same prefix is another directory."""
     assert below(path, ["/srv", "/home"]) is inside
 
@@ -136,7 +138,7 @@ def test_a_path_is_below_a_folder_or_the_folder(path: str, *, inside: bool) -> N
         ("/data", ""),
     ],
 )
-def test_a_mount_point_tells_who_uses_it(place: str, kinds: str) -> None:
+def test_kind_of_use_by_mount_point(place: str, kinds: str) -> None:
     """The directories are those that packages use."""
     fs = filesystem(mounts=(mount(place),))
     found = {
@@ -175,14 +177,14 @@ def overlays(*uppers: str, **changes: object) -> Host:
         (overlays(mounts=unknown("mounts")), []),
     ],
 )
-def test_the_layers_of_containers_lie_on_the_deepest_mount(on: Host, folders: list[str]) -> None:
+def test_container_layers_belong_to_the_deepest_mount(on: Host, folders: list[str]) -> None:
     """Inside a container the directories have other paths."""
     assert list(container_layers(filesystem(), on)) == folders
 
 
-def test_the_first_profile_that_demands_an_option_is_named() -> None:
+def test_demanded_options_name_the_first_profile() -> None:
     """Each option is listed once, in the option table's spelling."""
-    found = demanded(filesystem(), by("tidb", "neo4j", "etcd"))
+    found = demanded(filesystem(), with_profiles("tidb", "neo4j", "etcd"))
     assert {token: profile.name for token, profile in found.items()} == {
         "barrier": "etcd",
         "noatime": "tidb",
@@ -190,9 +192,9 @@ def test_the_first_profile_that_demands_an_option_is_named() -> None:
     }
 
 
-def test_demanded_features_have_their_profile() -> None:
+def test_demanded_features_name_their_profile() -> None:
     """Only profiles that demand features are listed."""
-    found = demands_features(filesystem(), by("tidb", "mysql-aws-twp"))
+    found = demands_features(filesystem(), with_profiles("tidb", "mysql-aws-twp"))
     assert {feature: profile.name for feature, profile in found.items()} == {
         "bigalloc": "mysql-aws-twp"
     }
@@ -207,9 +209,9 @@ def test_demanded_features_have_their_profile() -> None:
         ({}, []),
     ],
 )
-def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -> None:
+def test_changes_that_contradict_a_demand(tokens: dict[str, str], lost: list[str]) -> None:
     """A change conflicts if it gives a demanded option a different token."""
-    assert list(replaced_demands(filesystem(), by("tidb"), tokens)) == lost
+    assert list(replaced_demands(filesystem(), with_profiles("tidb"), tokens)) == lost
 
 
 @pytest.mark.parametrize(
@@ -222,14 +224,16 @@ def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -
         (("noatime", "nosuid"), []),
     ],
 )
-def test_tokens_in_force_overrule_a_demand(tokens: Iterable[str], lost: list[str]) -> None:
+def test_active_tokens_that_contradict_a_demand(tokens: Iterable[str], lost: list[str]) -> None:
     """All access-time options are one option, of which one token is in force."""
-    assert sorted(replaced_demands(filesystem(), by("tidb"), states_of(tokens))) == sorted(lost)
+    assert sorted(
+        replaced_demands(filesystem(), with_profiles("tidb"), states_of(tokens))
+    ) == sorted(lost)
 
 
-def test_the_words_about_what_stays_and_what_is_warned_of() -> None:
+def test_sentences_about_kept_and_warned_options() -> None:
     """Without anything to report, the text is empty."""
-    kept = demanded(filesystem(), by("neo4j"))
+    kept = demanded(filesystem(), with_profiles("neo4j"))
     product = all_profiles()["neo4j"].product
     assert kept_text(kept) == f" noatime is kept: required by {product} (profile neo4j)."
     assert kept_text({}) == ""

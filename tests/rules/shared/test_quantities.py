@@ -62,7 +62,7 @@ from support.builders import (
         (1023 * GIB, "1023 GiB"),
     ],
 )
-def test_a_size_is_spelled_in_its_largest_unit(count_bytes: int, words: str) -> None:
+def test_size_in_its_largest_unit(count_bytes: int, words: str) -> None:
     """At most one decimal is used."""
     assert size(count_bytes) == words
 
@@ -77,7 +77,7 @@ def test_a_size_is_spelled_in_its_largest_unit(count_bytes: int, words: str) -> 
         (0, 0, "0 %"),
     ],
 )
-def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, words: str) -> None:
+def test_share_is_never_rounded_up_to_100_percent(part: int, whole: int, words: str) -> None:
     """Only a full filesystem is called full."""
     assert percent(part, whole) == words
 
@@ -85,13 +85,13 @@ def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, words: str) -
 @pytest.mark.parametrize(
     ("free", "available", "share"), [(50, 40, 50 / 90), (10, 0, 1.0), (100, 95, 0.0)]
 )
-def test_fullness_is_what_df_says(free: int, available: int, share: float) -> None:
+def test_used_share_equals_df(free: int, available: int, share: float) -> None:
     """The reserve does not count as space for users."""
     found = usage(size_blocks=100, free_blocks=free, available_blocks=available)
     assert full_share(found) == pytest.approx(share)
 
 
-def test_a_filesystem_without_blocks_is_full() -> None:
+def test_filesystem_without_blocks_is_full() -> None:
     """Nothing can be written to it."""
     assert full_share(usage(size_blocks=0, free_blocks=0, available_blocks=0)) == 1.0
 
@@ -110,18 +110,18 @@ NO_USAGE = unknown("space in use")
         (filesystem(superblock=unknown("superblock"), usage=NO_USAGE), None),
     ],
 )
-def test_the_block_size_is_known_without_root(fs: Filesystem, origin: str | None) -> None:
+def test_block_size_without_root(fs: Filesystem, origin: str | None) -> None:
     """statfs(2) returns it if the superblock's reader does not."""
     found = block_bytes(fs)
     assert (found.origin if isinstance(found, Known) else None) == origin
 
 
-def test_the_size_of_a_device_that_is_not_seen() -> None:
+def test_size_of_an_unknown_device() -> None:
     """The gap of the stack becomes the gap of the size."""
     assert isinstance(device_bytes(filesystem(stack=unknown("stack"))), Unknown)
 
 
-def test_a_device_is_counted_in_sectors_and_an_image_in_blocks() -> None:
+def test_size_of_a_device_and_of_an_image() -> None:
     """An image ends with its filesystem, so its size is that of its blocks."""
     of = known(superblock(size_blocks=1000))
     assert device_bytes(filesystem(stack=known(disk(size_sectors=known(7))))) == Known(
@@ -135,13 +135,13 @@ def test_a_device_is_counted_in_sectors_and_an_image_in_blocks() -> None:
     ("device", "idle"),
     [(GIB, GIB), (100 * GIB, GIB), (101 * GIB, GIB * 101 // 100), (300 * GIB, 3 * GIB)],
 )
-def test_a_hundredth_of_a_large_device_may_lie_idle(device: int, idle: int) -> None:
+def test_allowed_unused_space(device: int, idle: int) -> None:
     """On smaller devices the limit is 1 GiB."""
     assert least_idle(device) == idle
 
 
 @pytest.mark.parametrize(("beyond_blocks", "room"), [(0, False), (1, True)])
-def test_room_to_grow_is_more_than_may_lie_idle(beyond_blocks: int, *, room: bool) -> None:
+def test_room_to_grow_exceeds_the_allowed_unused_space(beyond_blocks: int, *, room: bool) -> None:
     """CAP005 does not report up to 1 GiB of 50 GiB either."""
     device = known(disk(size_sectors=known(50 * GIB // 512)))
     own = superblock(size_blocks=49 * GIB // 4096 - beyond_blocks)
@@ -164,7 +164,7 @@ def test_space_is_cited_in_bytes() -> None:
         ({"superblock": known(superblock(size_blocks=300 * GIB // 4096))}, False),
     ],
 )
-def test_room_to_grow_must_be_known(changes: dict[str, Any], *, room: bool) -> None:
+def test_room_to_grow_with_unknown_sizes(changes: dict[str, Any], *, room: bool) -> None:
     """A device of 300 GiB around a filesystem of 100 GiB has room; unknown sizes have none."""
     large = known(disk(size_sectors=known(300 * GIB // 512, "/sys")))
     own = known(superblock(size_blocks=100 * GIB // 4096))
@@ -172,10 +172,10 @@ def test_room_to_grow_must_be_known(changes: dict[str, Any], *, room: bool) -> N
     assert has_room_to_grow(fs) is room
 
 
-MOST = 4102444800 * 4
+LAST_TIME = 4102444800 * 4
 
 
-@given(st.integers(0, MOST))
+@given(st.integers(0, LAST_TIME))
 @example(951_782_399)  # the end of 2000-02-28
 @example(951_782_400)  # 2000-02-29
 @example(951_868_800)  # 2000-03-01
@@ -185,7 +185,7 @@ MOST = 4102444800 * 4
 @example(4_107_542_400)  # 2100-03-01
 @example(13_574_563_200)  # 2400-02-29, the last day of 400 years
 @example(13_574_649_600)  # 2400-03-01
-def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
+def test_time_in_rfc_3339(seconds: int) -> None:
     """The text equals that of the standard library, and is parsed as the same second."""
     expected = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert utc(seconds) == expected
@@ -195,7 +195,7 @@ def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2026-01-02", "2026-01-02T03:04:05+01:00", "2026-13-02T03:04:05Z"]
 )
-def test_what_is_no_time_in_utc_is_none(text: str) -> None:
+def test_times_outside_utc_are_none(text: str) -> None:
     """A time in another zone is not treated as UTC."""
     assert seconds_since_1970(text) is None
 
@@ -227,7 +227,7 @@ def test_fractions_of_a_second_are_dropped() -> None:
         (200 << 10, 1024, 256 << 10),
     ],
 )
-def test_the_usual_journal_is_that_of_mke2fs(
+def test_usual_journal_size_equals_mke2fs(
     size_mib: int, block_bytes: int, journal_kib: int
 ) -> None:
     """The sizes are what dumpe2fs printed for filesystems of these sizes by mke2fs 1.47.0."""
@@ -247,9 +247,7 @@ def test_the_usual_journal_is_that_of_mke2fs(
         (33554432, 131072, 262144),
     ],
 )
-def test_the_usual_journal_grows_in_steps(
-    from_blocks: int, below_it: int, journal_blocks: int
-) -> None:
+def test_usual_journal_size_steps(from_blocks: int, below_it: int, journal_blocks: int) -> None:
     """The cases are sizes at which mke2fs 1.47 takes the next step, and one block less."""
     assert journal_blocks_of(from_blocks - 1) == below_it
     assert journal_blocks_of(from_blocks) == journal_blocks
@@ -265,21 +263,21 @@ def test_the_usual_journal_grows_in_steps(
         (127, 20 * GIB, False),
     ],
 )
-def test_a_journal_is_undersized_below_an_eighth_of_the_usual(
+def test_journal_below_an_eighth_is_undersized(
     present: int, filesystem_bytes: int, *, undersized: bool
 ) -> None:
     """An older mke2fs makes an eighth; up to 20 GiB a larger journal is not needed."""
     assert Journal(present, 1024, filesystem_bytes).undersized is undersized
 
 
-def test_a_size_that_was_not_read_is_unknown() -> None:
+def test_unread_journal_size_is_unknown() -> None:
     """The superblock itself does not always have the journal's size."""
     gap = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
     assert isinstance(gap, Unknown)
     assert gap.what == "size of the journal"
 
 
-def test_the_journal_is_compared_in_bytes() -> None:
+def test_journal_sizes_are_in_bytes() -> None:
     """100 GiB have 26,214,400 blocks of 4 KiB, and usually a journal of 131072 blocks."""
     fs = filesystem(superblock=known(superblock(journal_bytes=64 << 20)))
     journal = need(journal_of(fs))
@@ -300,9 +298,7 @@ def test_the_journal_is_compared_in_bytes() -> None:
         ({"journal_device": "8:16", "journal_bytes": None, "features": frozenset()}, False),
     ],
 )
-def test_a_journal_is_external_where_none_lies_inside(
-    changes: dict[str, Any], *, external: bool
-) -> None:
+def test_external_journal(changes: dict[str, Any], *, external: bool) -> None:
     """The superblock names its device, and has neither an inode nor a size for it."""
     assert bool(superblock(**changes).external_journal) is external
 
@@ -310,7 +306,7 @@ def test_a_journal_is_external_where_none_lies_inside(
 KIB = 1024
 
 
-def hinting(chunk: int, width: int, physical: int = 512) -> BlockDevice:
+def disk_with_io_sizes(chunk: int, width: int, physical: int = 512) -> BlockDevice:
     """Build a disk with these I/O sizes."""
     limits = queue(minimum_io_bytes=chunk, optimal_io_bytes=width, physical_block_bytes=physical)
     return disk(limits=limits)
@@ -319,15 +315,15 @@ def hinting(chunk: int, width: int, physical: int = 512) -> BlockDevice:
 @pytest.mark.parametrize(
     ("device", "stripe"),
     [
-        (hinting(512, 2048, 256), None),
-        (hinting(513, 1026, 256), RecommendedStripe(513, 1026)),
-        (hinting(4096, 8192, 4096), None),
-        (hinting(4097, 8194, 4096), RecommendedStripe(4097, 8194)),
-        (hinting(64 * KIB, 64 * KIB), None),
-        (hinting(64 * KIB, 128 * KIB), RecommendedStripe(64 * KIB, 128 * KIB)),
-        (hinting(64 * KIB, 128 * KIB + 1), None),
-        (hinting(64 * KIB, 256 * 64 * KIB), RecommendedStripe(64 * KIB, 256 * 64 * KIB)),
-        (hinting(64 * KIB, 257 * 64 * KIB), None),
+        (disk_with_io_sizes(512, 2048, 256), None),
+        (disk_with_io_sizes(513, 1026, 256), RecommendedStripe(513, 1026)),
+        (disk_with_io_sizes(4096, 8192, 4096), None),
+        (disk_with_io_sizes(4097, 8194, 4096), RecommendedStripe(4097, 8194)),
+        (disk_with_io_sizes(64 * KIB, 64 * KIB), None),
+        (disk_with_io_sizes(64 * KIB, 128 * KIB), RecommendedStripe(64 * KIB, 128 * KIB)),
+        (disk_with_io_sizes(64 * KIB, 128 * KIB + 1), None),
+        (disk_with_io_sizes(64 * KIB, 256 * 64 * KIB), RecommendedStripe(64 * KIB, 256 * 64 * KIB)),
+        (disk_with_io_sizes(64 * KIB, 257 * 64 * KIB), None),
         (
             raid([disk(), disk("sdb")], limits=queue(minimum_io_bytes=4096, optimal_io_bytes=8192,
                                         physical_block_bytes=4096)),
@@ -335,7 +331,7 @@ def hinting(chunk: int, width: int, physical: int = 512) -> BlockDevice:
         ),
     ],
 )  # fmt: skip
-def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStripe | None) -> None:
+def test_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStripe | None) -> None:
     """A chunk is more than a sector, and more than the physical block of a single disk."""
     assert recommended_stripe(device) == stripe
 
@@ -353,12 +349,12 @@ def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStr
         (0, 32769, 0),
     ],
 )
-def test_a_mount_takes_width_or_stride_up_to_a_group(width: int, stride: int, stripe: int) -> None:
+def test_stripe_of_a_mount_from_width_or_stride(width: int, stride: int, stripe: int) -> None:
     """One block is no stripe, and neither is a stripe larger than a group."""
     assert stripe_at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
 
 
-def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
+def test_default_blocks_per_group() -> None:
     """If the superblock does not have the group size, the size of a bitmap block gives it."""
     assert (
         largest_stripe_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
@@ -368,7 +364,7 @@ def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
     assert largest_stripe_blocks(filesystem(superblock=unknown("superblock"))) == 32768
 
 
-def test_the_size_of_a_block_is_that_of_whoever_shows_it() -> None:
+def test_origin_of_the_block_size() -> None:
     """The superblock comes first; without it and statfs, the missing evidence is reported."""
     small, unread = known(superblock(block_bytes=1024)), unknown("superblock")
     assert need(block_bytes(filesystem(superblock=small))) == 1024

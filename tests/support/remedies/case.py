@@ -159,57 +159,57 @@ class RemedyCase:
     alter: AlterHost | None = None
     at: str | None = None
 
-    def set_up(self, stage: LoopMount) -> None:
+    def set_up(self, loop_mount: LoopMount) -> None:
         """Make the filesystem that fails the rule."""
-        run("mke2fs", "-q", "-F", "-t", self.mkfs_type, *self.mke2fs, stage.device)
+        run("mke2fs", "-q", "-F", "-t", self.mkfs_type, *self.mke2fs, loop_mount.device)
         if self.tune:
-            run("tune2fs", *self.tune, stage.device)
+            run("tune2fs", *self.tune, loop_mount.device)
         # As in real use, it is mounted after its last check: tune2fs then asks for another check.
-        run("debugfs", "-w", "-R", f"ssv lastcheck @{int(time.time()) - 3600}", stage.device)
-        stage.fstab.write_text("")
+        run("debugfs", "-w", "-R", f"ssv lastcheck @{int(time.time()) - 3600}", loop_mount.device)
+        loop_mount.fstab.write_text("")
         if self.fstab is not None:
-            stage.write_fstab(self.fstab, fstype=self.mount_type)
+            loop_mount.write_fstab(self.fstab, fstype=self.mount_type)
         if self.mounted:
-            stage.mount(self.mount, self.mount_type)
+            loop_mount.mount(self.mount, self.mount_type)
         if self.prepare:
-            self.prepare(stage)
+            self.prepare(loop_mount)
 
-    def run(self, rule: Rule, stage: LoopMount) -> None:
+    def run(self, rule: Rule, loop_mount: LoopMount) -> None:
         """Check that the rule fails, passes after the remedy, and fails after the rollback.
 
         All files remain readable after the remedy, and e2fsck finds no error at the end.
         A rollback before the remedy, a second rollback, and a second run of the commands change
         nothing.
         """
-        self.set_up(stage)
-        before, names = stage.state(), set(stage.names())
-        cure = self.find(self.judge(rule, stage))
+        self.set_up(loop_mount)
+        before, names = loop_mount.state(), set(loop_mount.names())
+        cure = self.find(self.judge(rule, loop_mount))
         self._try_undo(cure)
-        assert stage.state() == before
-        run_steps(cure, stage)
-        assert names <= set(stage.names())
-        self.repeat(cure, stage)
-        cured = self.judge(rule, stage)
+        assert loop_mount.state() == before
+        run_steps(cure, loop_mount)
+        assert names <= set(loop_mount.names())
+        self.repeat(cure, loop_mount)
+        cured = self.judge(rule, loop_mount)
         assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
-        self.use(stage)
+        self.use(loop_mount)
         if self.restores:
             roll_back(cure)
-            assert self.judge(rule, stage).outcome is Outcome.FAIL
-            assert stage.state() == before
+            assert self.judge(rule, loop_mount).outcome is Outcome.FAIL
+            assert loop_mount.state() == before
             self._try_undo(cure)
-            assert stage.state() == before
+            assert loop_mount.state() == before
         else:
             assert not any(step.phase is Phase.ROLLBACK for step in cure.lines)
-        stage.unmount()
-        run("e2fsck", "-fn", stage.device)
+        loop_mount.unmount()
+        run("e2fsck", "-fn", loop_mount.device)
 
-    def repeat(self, cure: Remedy, stage: LoopMount) -> None:
+    def repeat(self, cure: Remedy, loop_mount: LoopMount) -> None:
         """Run the steps again up to the first that fails, like a chain of commands; no change."""
-        before = stage.state()
+        before = loop_mount.state()
         all(succeeds(waiting_after_e2fsck(step.command)) for step in cure.steps)
-        assert stage.state() == before
+        assert loop_mount.state() == before
 
-    def use(self, stage: LoopMount) -> None:
+    def use(self, loop_mount: LoopMount) -> None:
         """Use the filesystem between the remedy and its rollback; does nothing by default."""
 
     @staticmethod
@@ -219,9 +219,9 @@ class RemedyCase:
             if step.phase is Phase.ROLLBACK:
                 succeeds(waiting_after_e2fsck(step.command))
 
-    def judge(self, rule: Rule, stage: LoopMount) -> Verdict:
+    def judge(self, rule: Rule, loop_mount: LoopMount) -> Verdict:
         """Return the verdict of the rule on the filesystem or host of this case."""
-        return stage.judge(rule, whole=self.whole, alter=self.alter)
+        return loop_mount.judge(rule, whole=self.whole, alter=self.alter)
 
     def find(self, verdict: Verdict) -> Remedy:
         """Return the remedy of the verdict's findings that this case is about."""
@@ -232,7 +232,7 @@ class RemedyCase:
         return named[0]
 
 
-def run_steps(cure: Remedy, stage: LoopMount) -> None:
+def run_steps(cure: Remedy, loop_mount: LoopMount) -> None:
     """Run the steps as printed, and run the `done` check of each before and after it.
 
     A step that is already done changes nothing. Steps that run e2fsck have no `done` check.
@@ -241,9 +241,9 @@ def run_steps(cure: Remedy, stage: LoopMount) -> None:
     for step in cure.steps:
         assert "--options-source" not in step.command + step.rollback + step.done
         assert not (step.done and isinstance(step.change, Check)), step
-        before = stage.state() if step.done and succeeds(step.done) else None
+        before = loop_mount.state() if step.done and succeeds(step.done) else None
         run_shell(waiting_after_e2fsck(step.command))
-        assert before is None or before == stage.state(), step
+        assert before is None or before == loop_mount.state(), step
         assert not step.done or succeeds(step.done), step
     for step in cure.steps:
         assert not step.done or succeeds(step.done), step
