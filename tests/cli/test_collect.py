@@ -19,7 +19,7 @@ from support.hosts.fixture_hosts import captured
 from support.program import run, run_as_nobody, run_python
 from support.shells.collector import SCRIPT
 
-ON_A_TERMINAL = """
+TERMINAL_SCRIPT = """
 import os, pty, sys
 pid, ours = pty.fork()
 if pid == 0:
@@ -44,7 +44,7 @@ def manifest_of(snapshot: bytes) -> dict[str, Any]:
     return document
 
 
-def test_a_snapshot_goes_to_a_file(tmp_path: Path) -> None:
+def test_snapshot_to_a_file(tmp_path: Path) -> None:
     """Standard output is empty, and the last line of standard error has the size.
 
     tests/kernel/evidence/test_snapshots.py compares the audit of a snapshot with that of the host.
@@ -56,7 +56,7 @@ def test_a_snapshot_goes_to_a_file(tmp_path: Path) -> None:
     assert done.stderr.endswith(f", {target.stat().st_size} bytes\n")
 
 
-def test_a_snapshot_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_snapshot_is_readable_by_owner_only(tmp_path: Path) -> None:
     """It contains fstab and the kernel command line, which may contain passwords."""
     target = tmp_path / "host.tar.gz"
     run("collect", "-o", str(target))
@@ -64,21 +64,21 @@ def test_a_snapshot_is_for_its_owner_only(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["host.tar.gz"]
 
 
-def test_a_snapshot_goes_to_standard_output_as_tar() -> None:
+def test_snapshot_to_standard_output_is_tar() -> None:
     """Without -o, and with `-o -`, the tar.gz goes to standard output."""
     for arguments in ((), ("-o", "-")):
-        done = run_python("-c", BINARY, "collect", *arguments)
+        done = run_python("-c", BINARY_CHANNEL, "collect", *arguments)
         assert "answers" in manifest_of(bytes.fromhex(done.stdout))
 
 
-BINARY = """
+BINARY_CHANNEL = """
 import subprocess, sys
 done = subprocess.run([sys.executable, "-m", "ext4audit", *sys.argv[1:]], stdout=subprocess.PIPE)
 print(done.stdout.hex())
 """
 
 
-def test_text_goes_through_every_channel(tmp_path: Path) -> None:
+def test_text_snapshot_survives_any_channel(tmp_path: Path) -> None:
     """`--text` is base64 between markers; `scan --from` skips the text around it."""
     text = run("collect", "--text").stdout
     assert text.startswith(BEGIN)
@@ -96,7 +96,7 @@ def _scan(path: Path) -> str:
     return run("scan", "-f", "json", "--from", str(path)).stdout
 
 
-def test_lean_leaves_out_what_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lean_omits_large_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A lean snapshot lacks udev's properties, the list of groups, and all bytes beyond 1 KiB.
 
     The host is a captured one, with 1.2 TiB of groups on a stripe.
@@ -130,7 +130,7 @@ def _subject(answer: dict[str, Any]) -> str:
     return str(answer.get("path") or answer.get("mount_point") or answer.get("device_number"))
 
 
-def test_no_credential_leaves_the_host(
+def test_credentials_are_masked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The snapshot and standard error name the file in which a value was masked."""
@@ -149,9 +149,9 @@ def test_no_credential_leaves_the_host(
 FSTAB = ReadFile("/etc/fstab")
 
 
-def test_the_manifest_names_host_tool_and_times() -> None:
+def test_manifest_has_host_tool_and_times() -> None:
     """The snapshot contains who took it, and when each answer was given."""
-    done = run_python("-c", BINARY, "collect")
+    done = run_python("-c", BINARY_CHANNEL, "collect")
     document = manifest_of(bytes.fromhex(done.stdout))
     assert document["host"] == os.uname().nodename
     assert document["tool"].startswith("ext4audit ")
@@ -175,9 +175,7 @@ def test_only_the_targets_are_captured(tmp_path: Path) -> None:
     ],
     ids=["luks", "zeros", "junk"],
 )
-def test_a_file_is_not_taken_for_the_filesystem_that_holds_it(
-    content: bytes, said: str, tmp_path: Path
-) -> None:
+def test_damaged_image_as_target_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     """As for `scan`, a damaged image is an error, not a snapshot of something else."""
     image = tmp_path / "image"
     image.write_bytes(content)
@@ -188,7 +186,7 @@ def test_a_file_is_not_taken_for_the_filesystem_that_holds_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
+def test_image_as_target_is_refused(tmp_path: Path) -> None:
     """A snapshot contains the filesystems of a host."""
     subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", tmp_path / "image", "8M"], check=True)
     done = run("collect", "-o", str(tmp_path / "out"), str(tmp_path / "image"))
@@ -196,7 +194,7 @@ def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
     assert "an image file, which a snapshot cannot hold: scan it where it lies" in done.stderr
 
 
-def test_what_was_refused_is_reported() -> None:
+def test_refused_evidence_is_reported() -> None:
     """Without root, capturing succeeds, and reports what is missing and how to get it."""
     done = run_as_nobody("collect", "-o", "/dev/null")
     assert done.returncode == 0
@@ -205,13 +203,13 @@ def test_what_was_refused_is_reported() -> None:
     assert all(line.endswith("(run as root)") for line in lines[:-1])
 
 
-def test_the_script_is_printed() -> None:
+def test_script_is_printed() -> None:
     """`--script` prints the collector, byte for byte."""
     done = run("collect", "--script")
     assert (done.returncode, done.stdout, done.stderr) == (0, SCRIPT, "")
 
 
-def test_the_script_goes_to_a_file(tmp_path: Path) -> None:
+def test_script_to_a_file(tmp_path: Path) -> None:
     """`--script -o FILE` makes it readable for all: it contains no secrets."""
     target = tmp_path / "collect.sh"
     assert run("collect", "--script", "-o", str(target)).returncode == 0
@@ -219,7 +217,7 @@ def test_the_script_goes_to_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", [("--lean",), ("--text",), ("/",)])
-def test_the_script_takes_its_options_itself(extra: tuple[str, ...]) -> None:
+def test_options_of_the_script_are_refused(extra: tuple[str, ...]) -> None:
     """Options meant for the script would have no effect here, so they are refused."""
     done = run("collect", "--script", *extra)
     assert (done.returncode, done.stdout) == (2, "")
@@ -229,18 +227,18 @@ def test_the_script_takes_its_options_itself(extra: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "86401"])
-def test_a_time_limit_must_be_one(seconds: str) -> None:
+def test_invalid_time_limit_is_refused(seconds: str) -> None:
     """A wait of that length is impossible: exit 2."""
     assert run("collect", "--timeout", seconds, "-o", "/dev/null").returncode == 2
 
 
-def test_no_snapshot_goes_to_a_terminal() -> None:
+def test_snapshot_to_a_terminal_is_refused() -> None:
     """It would be unreadable, and could leave the terminal in an odd state."""
-    reported = run_python("-c", ON_A_TERMINAL, "collect").stdout
+    reported = run_python("-c", TERMINAL_SCRIPT, "collect").stdout
     assert reported.startswith("2 ext4audit: a snapshot is binary: use -o FILE")
 
 
-def test_a_full_disk_is_an_error() -> None:
+def test_full_disk_is_an_error() -> None:
     """The write error is reported, with the exit code of an internal error."""
     done = run("collect", "-o", "/dev/full")
     assert done.returncode == 70

@@ -34,12 +34,12 @@ def items(line: str, shell: str = "zsh") -> list[CompletionItem[str]]:
     return completer.get_completions(args, typed.removesuffix("\0"))
 
 
-def texts(line: str) -> list[str]:
+def completions(line: str) -> list[str]:
     """Return the words that complete the end of a line."""
     return [item.value for item in items(line) if item.type == "plain"]
 
 
-def answered(shell: str, words: str, number: int) -> str:
+def program_output(shell: str, words: str, number: int) -> str:
     """Return the program's output for the variables that a shell's script sets."""
     # fish passes the word at the cursor instead of its number.
     word = words.rpartition(" ")[2] if shell == "fish" else str(number)
@@ -105,9 +105,9 @@ def answered(shell: str, words: str, number: int) -> str:
         ("ext4audit scan --select '$(id),DUR00", []),
     ],
 )
-def test_words_that_fit(line: str, fitting: list[str]) -> None:
+def test_completions(line: str, fitting: list[str]) -> None:
     """These are commands, remaining options, their values, and lists of rules."""
-    assert sorted(texts(line)) == sorted(fitting)
+    assert sorted(completions(line)) == sorted(fitting)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_words_that_fit(line: str, fitting: list[str]) -> None:
         ("ext4audit plan ", ""),
     ],
 )
-def test_files_are_left_to_the_shell(line: str, before: str) -> None:
+def test_shell_completes_files(line: str, before: str) -> None:
     """The shell quotes them, and knows the home directory."""
     assert [(item.type, item.value) for item in items(line)] == [("file", before)]
 
@@ -157,7 +157,7 @@ def test_profiles_of_the_policy_are_completed(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_value_is_completed_or_known_to_be_the_users(name: str) -> None:
+def test_every_option_value_has_a_completion_or_is_listed(name: str) -> None:
     """Each new option must choose: choices, files, words from the program, or none."""
     command = app.get_command(click.Context(app), name)
     assert command is not None
@@ -171,7 +171,7 @@ def test_every_value_is_completed_or_known_to_be_the_users(name: str) -> None:
     st.sampled_from(sorted(SHELLS)),
     st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])),
 )
-def test_no_line_is_too_strange(shell: str, line: str) -> None:
+def test_any_line_completes_to_plain_words(shell: str, line: str) -> None:
     """For any line, completions are words that need no quotes."""
     for item in items(f"ext4audit {line}", shell):
         assert "\n" not in f"{item.value}{item.help}"
@@ -195,9 +195,9 @@ def test_no_line_is_too_strange(shell: str, line: str) -> None:
         ("bash", "ext4audit nonsense --", 2, ""),
     ],
 )  # fmt: skip
-def test_the_program_answers_a_shell(shell: str, words: str, number: int, printed: str) -> None:
+def test_completion_protocol(shell: str, words: str, number: int, printed: str) -> None:
     """It prints the replacement for the word as split by the shell, and audits nothing."""
-    assert answered(shell, words, number) == printed
+    assert program_output(shell, words, number) == printed
 
 
 @pytest.mark.parametrize(
@@ -205,13 +205,15 @@ def test_the_program_answers_a_shell(shell: str, words: str, number: int, printe
     [{}, {"COMP_WORDS": "ext4audit "}, {"COMP_WORDS": "ext4audit ", "COMP_CWORD": "one"}],
 )
 @pytest.mark.parametrize("instruction", ["bash_complete", "bash", "csh_complete", "1"])
-def test_half_a_question_is_a_usage_error(instruction: str, question: dict[str, str]) -> None:
+def test_incomplete_completion_request_is_a_usage_error(
+    instruction: str, question: dict[str, str]
+) -> None:
     """Exit 0 would look clean, and 1 like findings."""
     done = run(env={ASKED_BY_A_SHELL: instruction, **question})
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_an_exported_question_does_not_stop_an_audit() -> None:
+def test_arguments_override_an_exported_completion_request() -> None:
     """With arguments the program obeys them: silence and exit 0 would look clean."""
     done = run(
         "scna",
@@ -221,7 +223,7 @@ def test_an_exported_question_does_not_stop_an_audit() -> None:
     assert done.stdout == ""
 
 
-def test_a_question_costs_no_audit() -> None:
+def test_completion_loads_no_audit_modules() -> None:
     """Completion imports neither rules nor sources, unless the word is a rule."""
     code = (
         "import sys; from ext4audit.cli import run_program; run_program([]); "
@@ -286,7 +288,7 @@ def test_real_shells_start_the_program(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_the_script_is_clicks(name: str) -> None:
+def test_completion_script_is_clicks(name: str) -> None:
     """A subclass patches it for some shells; click must still need these patches."""
     patched = {"bash": [], "zsh": ["compset -P"], "fish": ["--max 1", "string join"]}[name]
     assert PROGRAM in script(name)
@@ -294,7 +296,7 @@ def test_the_script_is_clicks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_the_command_prints_the_script(name: str) -> None:
+def test_command_prints_the_script(name: str) -> None:
     """The output is the shipped script."""
     done = run("completion", name)
     assert (done.returncode, done.stderr) == (0, "")

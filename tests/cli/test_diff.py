@@ -53,9 +53,7 @@ def write(tmp_path: Path) -> Write:
     return put
 
 
-def test_each_finding_is_a_line_and_the_sums_are_the_last(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_and_sums(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """New ones come first, the worst on top; unchecked is neither fixed nor unchanged."""
     old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
     old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
@@ -91,7 +89,7 @@ ACCEPTED: dict[str, Any] = {"suppression": {"reason": "so", "expires": None, "ow
         ([finding(**ACCEPTED)], [finding()], (), 1),
     ],
 )
-def test_only_what_is_new_and_not_accepted_fails(
+def test_only_new_unaccepted_findings_fail(
     old: list[dict[str, Any]],
     new: list[dict[str, Any]],
     words: tuple[str, ...],
@@ -103,7 +101,7 @@ def test_only_what_is_new_and_not_accepted_fails(
     assert run_program(["diff", *files, *words]) == code
 
 
-def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_a_list_of_each_kind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """Each host is an object, with the data needed to find each finding again."""
     files = [write("old", report()), write("new", report(finding(fact="a", **ACCEPTED)))]
     assert run_program(["diff", *files, "-f", "json"]) == 0
@@ -127,16 +125,16 @@ def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixtu
     }
 
 
-def test_a_single_host_may_have_been_renamed(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_renamed_single_host(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """Two reports of one host each are compared if they share a filesystem."""
     files = [write("old", report(finding())), write("new", report(finding(), name="db2"))]
     assert run_program(["diff", *files]) == 0
     assert "host db2: 0 new, 0 fixed, 0 not checked again, 1 unchanged" in capsys.readouterr().out
 
 
-def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_host_with_another_filesystem(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both have a finding about /data: the old one does not make the new one known."""
     of_host: dict[str, Any] = {
         "filesystem": None,
@@ -156,7 +154,7 @@ def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFi
     assert "host db1: " in capsys.readouterr().err
 
 
-def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def sum_lines(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return the line of sums of each host."""
     run_program(["diff", *words])
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith("host ")]
@@ -166,26 +164,24 @@ def test_hosts_are_paired_by_name(write: Write, capsys: pytest.CaptureFixture[st
     """A new host has only new findings; a missing host has no fixed ones."""
     old = [report(finding(), name="a"), report(finding(), name="b")]
     new = [report(finding(), name="c"), report(name="a")]
-    assert sums(write("old", *old), write("new", *new), capsys=capsys) == [
+    assert sum_lines(write("old", *old), write("new", *new), capsys=capsys) == [
         "host c: 1 new, 0 fixed, 0 not checked again, 0 unchanged",
         "host a: 0 new, 1 fixed, 0 not checked again, 0 unchanged",
         "host b: 0 new, 0 fixed, 1 not checked again, 0 unchanged",
     ]
 
 
-def test_hosts_of_one_name_are_paired_by_their_superblocks(
+def test_hosts_of_one_name_are_paired_by_superblock(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A host called localhost does not hide another one."""
     one = report(finding(), name="localhost", uuid="u1")
     two = report(finding(fact="x"), name="localhost", uuid="u2")
     same = "host localhost: 0 new, 0 fixed, 0 not checked again, 1 unchanged"
-    assert sums(write("old", one, two), write("new", two, one), capsys=capsys) == [same, same]
+    assert sum_lines(write("old", one, two), write("new", two, one), capsys=capsys) == [same, same]
 
 
-def test_a_host_that_could_not_be_read_is_reported(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unread_host_is_reported(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """Its findings do not count as fixed."""
     unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "gone"}}
     old, new = (
@@ -198,9 +194,7 @@ def test_a_host_that_could_not_be_read_is_reported(
     assert f"{new}: 1 of its hosts could not be read" in reported.err
 
 
-def test_a_hostile_name_is_shown_and_not_obeyed(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_host_name_is_escaped(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither a terminal nor a GitHub log takes it for a command."""
     odd = report(finding(fact="\x1b[31m\n::error::x"), name="\x1b[0m\n::error::y")
     run_program(["diff", write("old", report()), write("new", odd)])
@@ -209,7 +203,7 @@ def test_a_hostile_name_is_shown_and_not_obeyed(
     assert not any(line.startswith("::") for line in out.splitlines())
 
 
-def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
+def test_output_to_a_file(write: Write, tmp_path: Path) -> None:
     """With -o nothing is printed."""
     files = [write("old", report()), write("new", report(finding()))]
     assert run_program(["diff", *files, "-o", str(tmp_path / "out")]) == 1
@@ -218,7 +212,7 @@ def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"schema_version": "1.1"}'])
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_is_no_report_ends_with_2(
+def test_invalid_report_exits_2(
     text: str, which: int, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is compared."""
@@ -229,7 +223,7 @@ def test_what_is_no_report_ends_with_2(
     assert "`ext4audit scan -f json`" in capsys.readouterr().err
 
 
-def test_a_dash_is_standard_output(
+def test_dash_is_standard_output(
     write: Write,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -244,7 +238,7 @@ def test_a_dash_is_standard_output(
 
 
 UNDETERMINED = {"outcome": "undetermined"}
-LATER: dict[str, dict[str, Any]] = {
+LESS_COMPLETE_REPORTS: dict[str, dict[str, Any]] = {
     "judged": {**report(), "complete": False},
     "undetermined": {**report(**UNDETERMINED), "complete": False},
     "undetermined, which no threshold reaches": {**report(**UNDETERMINED), "complete": True},
@@ -267,16 +261,16 @@ LATER: dict[str, dict[str, Any]] = {
         ("gone or missed", (), 3),
     ],
 )
-def test_a_report_that_lacks_what_the_earlier_one_had_may_hide_what_is_new(
+def test_less_complete_report_may_hide_new_findings(
     later: str, words: tuple[str, ...], code: int, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Removing evidence from the newer report never makes a comparison calmer."""
-    files = [write("old", report()), write("new", LATER[later])]
+    files = [write("old", report()), write("new", LESS_COMPLETE_REPORTS[later])]
     assert run_program(["diff", *files, *words]) == code
     assert code == 0 or f"{files[0]} had evidence that {files[1]} lacks" in capsys.readouterr().err
 
 
-def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
+def test_evidence_missing_from_both_reports_is_not_lost(write: Write) -> None:
     """If both reports lack it, they are compared as they are."""
     unknown = {**report(**UNDETERMINED), "complete": False}
     assert run_program(["diff", write("old", unknown), write("new", unknown)]) == 0
@@ -287,7 +281,7 @@ def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
     assert run_program(["diff", write("old", partly), write("new", unknown)]) == 3
 
 
-def test_a_host_that_is_unread_now_lacks_everything(write: Write) -> None:
+def test_unread_host_lacks_all_evidence(write: Write) -> None:
     """The unread host is identified by its key."""
     source = {"source": {"key": "a"}}
     unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "x"}, **source}

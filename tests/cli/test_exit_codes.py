@@ -30,7 +30,7 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "so"\n'
 SEVERITIES = [severity.value for severity in Severity]
 
 
-def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
+def _finding_by_label(fs: Filesystem | None, _host: Host) -> RuleOutput:
     """Find what the label says; "gap" is not seen."""
     assert fs is not None
     for word in (fs.label or "").split():
@@ -41,7 +41,17 @@ def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
 
 
 RULE = register(
-    Rule("DUR001", "barrier-disabled", Severity.CRITICAL, "0.1", (), Scope.FILESYSTEM, "", "", _say)
+    Rule(
+        "DUR001",
+        "barrier-disabled",
+        Severity.CRITICAL,
+        "0.1",
+        (),
+        Scope.FILESYSTEM,
+        "",
+        "",
+        _finding_by_label,
+    )
 )
 """Registered like every decorated rule: reports come back from other processes."""
 
@@ -52,8 +62,8 @@ def report(label: str) -> Report:
     return audit(ReportSource("snapshot", "db1"), host(fs), (RULE,))
 
 
-class End(NamedTuple):
-    """End of an audit: the label with its findings, options, exit code, and that of Nagios."""
+class AuditResult(NamedTuple):
+    """Result of an audit: the label with its findings, options, exit code, and that of Nagios."""
 
     label: str
     options: tuple[str, ...]
@@ -61,23 +71,23 @@ class End(NamedTuple):
     nagios: int
 
 
-ENDS = {
-    "clean": End("", (), 0, 0),
-    "below the threshold": End("low", (), 0, 0),
-    "at the threshold": End("medium", (), 1, 1),
-    "above the threshold": End("high", (), 1, 2),
-    "at another threshold": End("low", ("--fail-on", "low"), 1, 1),
-    "never": End("critical", ("--fail-on", "never"), 0, 0),
-    "incomplete": End("gap", (), 3, 3),
-    "incomplete, allowed": End("gap", ("--allow-incomplete",), 0, 0),
-    "a finding and a gap": End("medium gap", (), 1, 1),
-    "a low finding and a gap": End("low gap", (), 3, 3),
-    "a finding and a gap, allowed": End("high gap", ("--allow-incomplete",), 1, 2),
-    "suppressed only": End("critical", ("--config", "POLICY"), 0, 0),
-    "suppressed, and a gap": End("critical gap", ("--config", "POLICY"), 3, 3),
-    "known only": End("critical", ("--baseline", "BASELINE"), 0, 0),
-    "worse than known": End("critical", ("--baseline", "MILDER"), 1, 2),
-    "a usage error": End("critical", ("--select", "NONE001"), 2, 3),
+AUDIT_RESULTS = {
+    "clean": AuditResult("", (), 0, 0),
+    "below the threshold": AuditResult("low", (), 0, 0),
+    "at the threshold": AuditResult("medium", (), 1, 1),
+    "above the threshold": AuditResult("high", (), 1, 2),
+    "at another threshold": AuditResult("low", ("--fail-on", "low"), 1, 1),
+    "never": AuditResult("critical", ("--fail-on", "never"), 0, 0),
+    "incomplete": AuditResult("gap", (), 3, 3),
+    "incomplete, allowed": AuditResult("gap", ("--allow-incomplete",), 0, 0),
+    "a finding and a gap": AuditResult("medium gap", (), 1, 1),
+    "a low finding and a gap": AuditResult("low gap", (), 3, 3),
+    "a finding and a gap, allowed": AuditResult("high gap", ("--allow-incomplete",), 1, 2),
+    "suppressed only": AuditResult("critical", ("--config", "POLICY"), 0, 0),
+    "suppressed, and a gap": AuditResult("critical gap", ("--config", "POLICY"), 3, 3),
+    "known only": AuditResult("critical", ("--baseline", "BASELINE"), 0, 0),
+    "worse than known": AuditResult("critical", ("--baseline", "MILDER"), 1, 2),
+    "a usage error": AuditResult("critical", ("--select", "NONE001"), 2, 3),
 }
 
 
@@ -95,7 +105,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / name) for name in texts}
 
 
-def always(label: str) -> Callable[..., Report]:
+def audit_returning(label: str) -> Callable[..., Report]:
     """Return a function that audits any source as this report."""
 
     def audited(*_: object, **__: object) -> Report:
@@ -104,8 +114,8 @@ def always(label: str) -> Callable[..., Report]:
     return audited
 
 
-@pytest.mark.parametrize(("name", "fmt"), sample_of(product(ENDS, FORMATS), "ends"))
-def test_one_function_decides_for_every_format(
+@pytest.mark.parametrize(("name", "fmt"), sample_of(product(AUDIT_RESULTS, FORMATS), "ends"))
+def test_exit_code_is_the_same_for_every_format(
     fmt: str,
     name: str,
     files: dict[str, str],
@@ -113,8 +123,8 @@ def test_one_function_decides_for_every_format(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The exit code does not depend on the format, except for the Nagios plugin."""
-    end = ENDS[name]
-    monkeypatch.setattr(scan_from, "audit_snapshot", always(end.label))
+    end = AUDIT_RESULTS[name]
+    monkeypatch.setattr(scan_from, "audit_snapshot", audit_returning(end.label))
     options = [files.get(word, word) for word in end.options]
     code = run_program(["scan", "--from", SOURCE, "-f", fmt, *options])
     reported = capsys.readouterr()
@@ -132,7 +142,7 @@ def test_one_function_decides_for_every_format(
         "ends of many hosts",
     ),
 )
-def test_many_hosts_end_as_the_worst_of_them(
+def test_exit_code_of_two_hosts(
     fmt: str,
     name: str,
     files: dict[str, str],
@@ -140,8 +150,8 @@ def test_many_hosts_end_as_the_worst_of_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Two hosts with the same outcome have the exit code of one."""
-    end = ENDS[name]
-    monkeypatch.setattr(fleet_host, "audit_snapshot", always(end.label))
+    end = AUDIT_RESULTS[name]
+    monkeypatch.setattr(fleet_host, "audit_snapshot", audit_returning(end.label))
     options = [files.get(word, word) for word in end.options]
     code = run_program(
         ["scan", "--from", f"a={SOURCE}", "--from", f"b={SOURCE}", "-f", fmt, *options]
@@ -150,7 +160,7 @@ def test_many_hosts_end_as_the_worst_of_them(
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_a_source_that_cannot_be_read_is_no_verdict(
+def test_unreadable_source_exits_2(
     fmt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is audited: exit 2, but UNKNOWN for Nagios, where 2 would be an alarm."""
@@ -162,7 +172,7 @@ def test_a_source_that_cannot_be_read_is_no_verdict(
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_a_crash_is_no_verdict(
+def test_renderer_crash_exits_70(
     fmt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A renderer that raises ends the program with 70, and none of its output is written."""
@@ -170,7 +180,7 @@ def test_a_crash_is_no_verdict(
     def crash(*_: object) -> str:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(scan_from, "audit_snapshot", always("critical"))
+    monkeypatch.setattr(scan_from, "audit_snapshot", audit_returning("critical"))
     module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
     monkeypatch.setattr(module, "render", crash)
     assert run_program(["scan", "--from", SOURCE, "-f", fmt]) == 70
@@ -188,7 +198,7 @@ def test_a_crash_is_no_verdict(
         ("-f", "nagios", "-o", "-", "-f", "text", "-o", "/nosuch/file"),
     ],
 )
-def test_a_plugin_that_is_called_wrongly_is_unknown(
+def test_usage_error_of_the_nagios_plugin_is_unknown(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nagios reads 2 as CRITICAL, and shows the first line of standard output."""
@@ -201,7 +211,7 @@ def test_a_plugin_that_is_called_wrongly_is_unknown(
 
 
 @pytest.mark.parametrize("words", [("-f", "text", "-f", "nagios"), ("-f", "json"), ()])
-def test_others_have_the_code_of_a_usage_error(
+def test_usage_error_of_other_formats_exits_2(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first format decides, as it does for findings."""

@@ -16,7 +16,7 @@ from support.program import run, run_python
 HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore", "References"]
 
 
-def test_a_page_has_a_head_four_headings_and_references() -> None:
+def test_page_structure() -> None:
     """The head has code and name, summary, worst severity and version; then comes the page."""
     done = run("explain", "LAY001")
     assert done.returncode == 0
@@ -34,18 +34,18 @@ def test_a_page_has_a_head_four_headings_and_references() -> None:
 
 
 @pytest.mark.parametrize("word", ["lay001", "striped-metadata-hotspot", "Striped-Metadata-Hotspot"])
-def test_a_rule_is_found_by_code_or_name_in_any_case(word: str) -> None:
+def test_rule_by_code_or_name_in_any_case(word: str) -> None:
     """All spellings print the same page."""
     assert run("explain", word).stdout == run("explain", "LAY001").stdout
 
 
 @pytest.mark.parametrize("word", ["prf2", "PRF02", "Prf002"])
-def test_a_code_needs_no_zeros(word: str) -> None:
+def test_code_without_leading_zeros(word: str) -> None:
     """Only the number counts."""
     assert run("explain", word).stdout == run("explain", "PRF002").stdout
 
 
-def test_a_page_is_not_empty_where_python_removes_docstrings() -> None:
+def test_page_without_docstrings() -> None:
     """Without docstrings only the head was printed, without an explanation."""
     done = run_python("-OO", "-m", "ext4audit", "explain", "LAY001")
     assert (done.returncode, done.stdout) == (2, "")
@@ -53,7 +53,7 @@ def test_a_page_is_not_empty_where_python_removes_docstrings() -> None:
 
 
 @pytest.mark.parametrize("word", ["DUR", "dur"])
-def test_a_family_is_listed(word: str) -> None:
+def test_family_is_listed(word: str) -> None:
     """Its rules are listed as by `ext4audit rules`."""
     done = run("explain", word)
     listed = run("rules").stdout.splitlines()
@@ -63,7 +63,7 @@ def test_a_family_is_listed(word: str) -> None:
     ]
 
 
-def test_json_has_the_page_and_markdown_its_source() -> None:
+def test_json_and_markdown() -> None:
     """A rule is an object, a family a list; Markdown is what a pipe gets."""
     (rule,) = (each for each in all_rules() if each.code == "LAY001")
     found = json.loads(run("explain", "LAY001", "-f", "json").stdout)
@@ -84,7 +84,7 @@ def test_json_has_the_page_and_markdown_its_source() -> None:
         ("xyz", ""),
     ],
 )
-def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
+def test_part_of_a_name_suggests_similar_names(word: str, near: str) -> None:
     """A page is about one rule; similar names are suggested."""
     done = run("explain", word)
     assert done.returncode == 2
@@ -94,7 +94,7 @@ def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_every_rule_has_a_whole_page(rule: Rule) -> None:
+def test_every_rule_has_a_complete_page(rule: Rule) -> None:
     """Every page has all headings in order, and lists every reference."""
     text = page_of(rule)
     kernels = ["Known kernels"] if rule.code in all_ranges() else []

@@ -59,7 +59,7 @@ def test_shellcheck_finds_nothing(name: str) -> None:
     ]
 
 
-def test_a_report_names_the_call_that_judges_as_it_did(tmp_path: Path) -> None:
+def test_report_names_the_fix_command_with_its_options(tmp_path: Path) -> None:
     """Without the options, findings in the baseline came back in the script."""
     policy = tmp_path / "policy.toml"
     policy.write_text('fail_on = "critical"\n')
@@ -72,7 +72,7 @@ def test_a_report_names_the_call_that_judges_as_it_did(tmp_path: Path) -> None:
     assert "DUR001" in run(*shlex.split(call[0])).stdout
 
 
-def test_what_is_left_out_is_reported_twice() -> None:
+def test_omitted_remedies_are_in_script_and_standard_error() -> None:
     """Standard error and the head of the script give the reason."""
     done = run("fix", "--from", NOBARRIER)
     assert done.returncode == 0
@@ -82,14 +82,14 @@ def test_what_is_left_out_is_reported_twice() -> None:
         assert f"#   {line.partition('omitted: ')[2]}" in done.stdout.splitlines()
 
 
-def test_a_script_without_remedies_is_not_a_host_without_findings() -> None:
+def test_script_without_remedies_lists_omitted_findings() -> None:
     """The lines before list what was omitted, with the reason."""
     *omitted, last = run("fix", "--from", NOBARRIER, "--select", "DUR001").stderr.splitlines()
     assert all(line.startswith("ext4audit: omitted: ") for line in omitted)
     assert (len(omitted), last) == (1, "ext4audit: no remedy is left: the script is empty")
 
 
-def test_nothing_to_fix_is_said_beside_what_was_not_determined() -> None:
+def test_nothing_to_fix_reports_undetermined_rules() -> None:
     """HLT003 lacks evidence there, and might have found something; HLT001 does not."""
     source = str(HOSTS / "dm-linear" / "snapshot")
     lacking, last = run("fix", "--from", source, "--select", "HLT003").stderr.splitlines()
@@ -98,7 +98,7 @@ def test_nothing_to_fix_is_said_beside_what_was_not_determined() -> None:
     assert run("fix", "--from", source, "--select", "HLT001").stderr == f"{last}\n"
 
 
-def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
+def test_nothing_to_fix_is_an_empty_script() -> None:
     """The exit code is 0, so a pipe into sh continues."""
     done = run("fix", "--from", HEALTHY)
     assert done.returncode == 0
@@ -114,7 +114,7 @@ def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("words", [["--no"], ["--only"], ["--only", "x"], ["--apply", "now"]])
-def test_a_script_that_is_called_wrongly_tells_its_usage(words: list[str]) -> None:
+def test_invalid_arguments_print_the_usage(words: list[str]) -> None:
     """The exit code is 2, and nothing is checked before."""
     text = script_of("healthy-debian-12")
     done = subprocess.run(
@@ -124,7 +124,7 @@ def test_a_script_that_is_called_wrongly_tells_its_usage(words: list[str]) -> No
     assert done.stderr.startswith(b"usage: ")
 
 
-def test_the_same_evidence_makes_the_same_script() -> None:
+def test_same_evidence_gives_the_same_script() -> None:
     """A script that is printed again can therefore find its state file."""
     assert script_of("lvm-linear-nobarrier") == script_of("lvm-linear-nobarrier")
 
@@ -141,7 +141,7 @@ def test_the_same_evidence_makes_the_same_script() -> None:
         (["--from", "/none"], "/none"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(arguments: list[str], message: str) -> None:
+def test_invalid_options_are_usage_errors(arguments: list[str], message: str) -> None:
     """The exit code is 2, and nothing is printed."""
     first = [] if arguments == ["--from", "/none"] else ["--from", NOBARRIER]
     done = run("fix", *first, *arguments)
@@ -150,7 +150,7 @@ def test_what_cannot_be_is_a_usage_error(arguments: list[str], message: str) -> 
     assert done.stdout == ""
 
 
-def test_a_file_is_executable_for_its_owner(tmp_path: Path) -> None:
+def test_script_file_is_executable_by_owner(tmp_path: Path) -> None:
     """A playbook is not executable."""
     for fmt, mode in (("sh", 0o700), ("ansible", 0o644)):
         path = tmp_path / fmt
@@ -159,7 +159,7 @@ def test_a_file_is_executable_for_its_owner(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == mode
 
 
-def test_the_playbook_holds_the_script_line_by_line() -> None:
+def test_playbook_contains_the_script() -> None:
     """It is JSON; braces that Jinja would interpret are written as expressions."""
     options = ("--from", NOBARRIER, "--disruption", "reboot")
     (play,) = json.loads(run("fix", *options, "-f", "ansible").stdout)

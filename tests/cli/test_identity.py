@@ -19,26 +19,26 @@ from support.examples import sample_of
 from support.hosts.fixture_hosts import HOSTS
 from support.hosts.fleets import Original
 
-STORIES = {
+FIXTURE_OF_HOST = {
     "db1": "forced-readonly-6.1",
     "db2": "not-root-md-raid0-hot-member",
     "db-1": "healthy-debian-12",
 }
 """Hosts that all call themselves "localhost"; one has an incomplete audit."""
-BROKEN = "db9"
+BROKEN_HOST = "db9"
 """A host that cannot be read."""
-KEYS = (*STORIES, BROKEN)
+KEYS = (*FIXTURE_OF_HOST, BROKEN_HOST)
 
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the evidence of all hosts into one folder."""
     folder = tmp_path_factory.mktemp("evidence")
-    for key, fixture in STORIES.items():
+    for key, fixture in FIXTURE_OF_HOST.items():
         (folder / f"{key}.tar.gz").write_bytes(
             Original(HOSTS / fixture / "snapshot").tar("localhost")
         )
-    (folder / f"{BROKEN}.tar.gz").write_bytes(b"garbage")
+    (folder / f"{BROKEN_HOST}.tar.gz").write_bytes(b"garbage")
     return folder
 
 
@@ -163,20 +163,20 @@ PARTS: dict[str, Callable[[str, str], object]] = {
 
 
 @pytest.mark.parametrize("fmt", PARTS)
-def test_no_host_changes_the_part_of_another(fmt: str, outputs: Outputs) -> None:
+def test_output_of_a_host_does_not_depend_on_other_hosts(fmt: str, outputs: Outputs) -> None:
     """A host's part is the same with one other host, or among all hosts in any order."""
     part = PARTS[fmt]
     orders = sample_of(list(permutations(KEYS))[::7], "orders")
-    runs = [("db1", "db2"), ("db2", "db-1"), ("db1", BROKEN), *orders]
+    runs = [("db1", "db2"), ("db2", "db-1"), ("db1", BROKEN_HOST), *orders]
     texts = {keys: outputs(*keys)[fmt] for keys in runs}
     for key in KEYS:
         parts = [part(text, key) for keys, text in texts.items() if key in keys]
-        assert re.search(r"\w{3}", str(parts[0])) or key in {"db-1", BROKEN}, f"{key}: nothing"
+        assert re.search(r"\w{3}", str(parts[0])) or key in {"db-1", BROKEN_HOST}, f"{key}: nothing"
         assert parts == [parts[0]] * len(parts), key
 
 
 @pytest.mark.parametrize("fmt", ["sarif", "gitlab", "junit", "prometheus", "csv", "ndjson"])
-def test_a_host_alone_is_the_host_in_a_fleet(fmt: str, outputs: Outputs) -> None:
+def test_single_host_and_fleet_have_the_same_identity(fmt: str, outputs: Outputs) -> None:
     """A run that grows from one host to two does not start a new history."""
     part = PARTS[fmt]
     alone = part(outputs("db1")[fmt], "db1")

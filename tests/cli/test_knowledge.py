@@ -19,7 +19,7 @@ from support.hosts.fixture_hosts import HOSTS
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
 HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
-PROFILE = """[about]
+PROFILE_TABLE = """[about]
 table = "profiles"
 format = 1
 date = 2999-01-31
@@ -30,7 +30,7 @@ says = "its guide requires noatime"
 source = "https://example.org/guide"
 options = ["noatime"]
 """
-RANGES = """[about]
+KERNEL_BUG_TABLE = """[about]
 table = "kernel_bugs"
 format = 1
 date = 2999-01-31
@@ -57,7 +57,7 @@ def built_in() -> Any:
     put_in_force({})
 
 
-def put(folder: Path, text: str, name: str = "newer.toml") -> str:
+def write_table(folder: Path, text: str, name: str = "newer.toml") -> str:
     """Write a data file that only its owner may write to."""
     path = folder / name
     path.write_text(text)
@@ -65,7 +65,7 @@ def put(folder: Path, text: str, name: str = "newer.toml") -> str:
     return str(path)
 
 
-def test_each_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """The line has name, date, and number of entries."""
     assert run_program(["knowledge"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -74,7 +74,7 @@ def test_each_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{len(read_table('kernel_bugs.toml'))} rules, {ranges} ranges" in lines[0]
 
 
-def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_entries_have_sources(capsys: pytest.CaptureFixture[str]) -> None:
     """This holds even if a file abbreviates the source of many entries."""
     assert run_program(["knowledge", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -90,7 +90,7 @@ def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]
         assert all(each["confirmed"] for each in options.values())
 
 
-def test_json_is_a_format_as_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_flags_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
     """-f json and --json are equal; text is the default."""
     printed = []
     for words in (["--json"], ["-f", "json"], ["--format=json"], ["-f", "text"], []):
@@ -102,12 +102,12 @@ def test_json_is_a_format_as_elsewhere(capsys: pytest.CaptureFixture[str]) -> No
     assert "exclude each other" in capsys.readouterr().err
 
 
-def test_what_is_not_confirmed_is_counted(
+def test_unconfirmed_entries_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The table's line and JSON show how many entries have no confirmed source."""
-    text = f'{RANGES}confirmed = "not confirmed: nobody looked at the moon"\n'
-    words = ["kernel_bugs", "--knowledge", put(tmp_path, text)]
+    text = f'{KERNEL_BUG_TABLE}confirmed = "not confirmed: nobody looked at the moon"\n'
+    words = ["kernel_bugs", "--knowledge", write_table(tmp_path, text)]
 
     def in_json(*names: str) -> int:
         run_program(["knowledge", "--json", *names])
@@ -121,23 +121,21 @@ def test_what_is_not_confirmed_is_counted(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_printed_as_a_data_file(
+def test_printed_table_is_a_valid_file(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It can be edited: --knowledge reads it."""
     assert run_program(["knowledge", name]) == 0
-    path = put(tmp_path, capsys.readouterr().out)
+    path = write_table(tmp_path, capsys.readouterr().out)
     assert run_program(["knowledge", "--json", name, "--knowledge", path]) == 0
     shown = json.loads(capsys.readouterr().out)["tables"]
     assert list(shown) == [name]
     assert {each["data_file"] for each in shown[name]["entries"].values()} == {path}
 
 
-def test_a_newer_file_is_in_force_for_one_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_newer_file_applies_to_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Entries missing from it stay in force; the next run uses the built-in data."""
-    path = put(tmp_path, RANGES)
+    path = write_table(tmp_path, KERNEL_BUG_TABLE)
     select = ["scan", "--from", NOBARRIER, "--select", "KRN", "-f", "json"]
     run_program([*select, "--knowledge", path])
     with_file = json.loads(capsys.readouterr().out)
@@ -153,34 +151,32 @@ def test_a_newer_file_is_in_force_for_one_run(
 
 
 @pytest.mark.parametrize(("fmt", "sources"), sample_of(product(FORMATS, (1, 2)), __name__))
-def test_every_format_names_the_files_in_force(
+def test_every_format_names_the_files(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Readers of a report must know which data it is based on."""
     if fmt == "json" and sources > 1:
         return
-    path = put(tmp_path, RANGES, "team-bugs.toml")
+    path = write_table(tmp_path, KERNEL_BUG_TABLE, "team-bugs.toml")
     named = [f"--from=db{number}={NOBARRIER}" for number in range(sources)]
     run_program(["scan", *named, "-q", "-f", fmt, "--knowledge", path])
     assert "team-bugs.toml" in capsys.readouterr().out
 
 
-def test_the_processes_of_a_fleet_judge_by_it(
+def test_file_applies_to_fleet_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file is passed to them with the job."""
-    path = put(tmp_path, RANGES)
+    path = write_table(tmp_path, KERNEL_BUG_TABLE)
     named = [f"--from=db{number}={NOBARRIER}" for number in range(3)]
     run_program(["scan", *named, "--select", "KRN001", "-f", "ndjson", "--knowledge", path])
     reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [r["verdicts"][-1]["outcome"] for r in reports] == ["fail"] * 3
 
 
-def test_a_profile_of_a_newer_file_is_chosen_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_profile_of_a_newer_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A vendor's new requirement needs no new release; a plan accepts it as well."""
-    path = put(tmp_path, PROFILE)
+    path = write_table(tmp_path, PROFILE_TABLE)
     words = ["--profile", "acme", "--select", "CMP007", "-f", "json", "--knowledge", path]
     run_program(["scan", "--from", HEALTHY, *words])
     scanned = json.loads(capsys.readouterr().out)
@@ -192,11 +188,11 @@ def test_a_profile_of_a_newer_file_is_chosen_by_name(
     assert planned["knowledge"][0]["path"] == path
 
 
-def test_an_older_file_is_in_force_and_reported(
+def test_older_file_applies_and_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An update of the program must not break jobs; the report names the stale file."""
-    path = put(tmp_path, RANGES.replace("2999-01-31", "2020-01-31"))
+    path = write_table(tmp_path, KERNEL_BUG_TABLE.replace("2999-01-31", "2020-01-31"))
     run_program(["scan", "--from", NOBARRIER, "--select", "KRN001", "--knowledge", path])
     shown = " ".join(capsys.readouterr().out.split())
     assert f"the data file {path} is older (2020-01-31) than the built-in kernel_bugs" in shown
@@ -204,11 +200,11 @@ def test_an_older_file_is_in_force_and_reported(
 
 
 @pytest.mark.parametrize("command", ["scan", "plan", "fix", "explain", "knowledge"])
-def test_a_file_that_is_not_valid_is_refused_as_a_whole(
+def test_invalid_file_is_refused_completely(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit code is 2, the error has file and line, and no entry is in force."""
-    path = put(tmp_path, RANGES.replace('tree = "any"', 'tree = "ani"'))
+    path = write_table(tmp_path, KERNEL_BUG_TABLE.replace('tree = "any"', 'tree = "ani"'))
     words = {"explain": ["KRN001"], "plan": ["--size", "1G"]}.get(command, [])
     assert run_program([command, *words, "--knowledge", path]) == 2
     reported = capsys.readouterr()
@@ -218,11 +214,11 @@ def test_a_file_that_is_not_valid_is_refused_as_a_whole(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("mode", [0o644, 0o666])
-def test_a_file_that_others_can_write_is_refused(
+def test_file_writable_by_others_is_refused(
     mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """This includes files named explicitly: they decide which kernels are considered safe."""
-    path = put(tmp_path, RANGES)
+    path = write_table(tmp_path, KERNEL_BUG_TABLE)
     Path(path).chmod(mode)
     if mode == 0o644:
         os.chown(path, 65534, 65534)
@@ -239,23 +235,21 @@ def test_a_file_that_others_can_write_is_refused(
         (f"#{'x' * (4 << 20)}", "longer than 4 MiB"),
     ],
 )
-def test_what_would_take_long_is_refused(
+def test_slow_patterns_are_refused(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The limits are as in policy files."""
-    assert run_program(["knowledge", "--knowledge", put(tmp_path, text)]) == 2
+    assert run_program(["knowledge", "--knowledge", write_table(tmp_path, text)]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_explain_lists_the_kernels_of_a_rule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_lists_affected_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They come from the data in force; each range has its confirmation."""
     assert run_program(["explain", "KRN001"]) == 0
     shown = capsys.readouterr().out
     assert "## Known kernels" in shown
     assert "6.1.64 to before 6.1.66" in shown
-    run_program(["explain", "KRN001", "--knowledge", put(tmp_path, RANGES)])
+    run_program(["explain", "KRN001", "--knowledge", write_table(tmp_path, KERNEL_BUG_TABLE)])
     assert "every kernel" in capsys.readouterr().out
     run_program(["explain", "DUR001"])
     assert "## Known kernels" not in capsys.readouterr().out

@@ -22,7 +22,7 @@ FORMATS = ("github", "markdown", "prometheus", "nagios", "csv")
 
 
 @pytest.fixture
-def garbage(tmp_path: Path) -> str:
+def invalid_snapshot(tmp_path: Path) -> str:
     """Write a file that is not a snapshot."""
     path = tmp_path / "garbage.tar.gz"
     path.write_bytes(b"garbage")
@@ -37,17 +37,17 @@ def garbage(tmp_path: Path) -> str:
         ("all", ("--fail-on", "never", "-q")),
     ],
 )
-def test_the_exit_code_of_nagios_is_its_first_word(
-    sources: str, more: tuple[str, ...], garbage: str
+def test_nagios_exit_code_matches_its_status(
+    sources: str, more: tuple[str, ...], invalid_snapshot: str
 ) -> None:
     """This holds for one and many hosts, even if some or all of them could not be read."""
     named = {
         "healthy": [HEALTHY],
         "nobarrier": [NOBARRIER],
-        "garbage": [garbage],
+        "garbage": [invalid_snapshot],
         "both": [HEALTHY, NOBARRIER],
-        "all": [HEALTHY, NOBARRIER, garbage],
-        "garbages": [garbage, garbage],
+        "all": [HEALTHY, NOBARRIER, invalid_snapshot],
+        "garbages": [invalid_snapshot, invalid_snapshot],
     }[sources]
     done = run("scan", *more, *(f"--from={source}" for source in named), "-f", "nagios")
     name, status, dash, _ = done.stdout.split(" ", 3)
@@ -55,7 +55,7 @@ def test_the_exit_code_of_nagios_is_its_first_word(
     assert status == STATUS[done.returncode]
 
 
-def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
+def test_github_step_summary_is_appended(tmp_path: Path) -> None:
     """The log has the commands; the summary has everything, after the existing text."""
     summary = tmp_path / "summary.md"
     summary.write_text("# Before\n\n")
@@ -71,14 +71,14 @@ def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fmt", ["text", "nagios"])
-def test_a_quiet_fleet_is_one_line(fmt: str, garbage: str) -> None:
+def test_quiet_fleet_is_one_line(fmt: str, invalid_snapshot: str) -> None:
     """Both streams together have one line."""
-    sources = [f"--from={each}" for each in (HEALTHY, NOBARRIER, garbage)]
+    sources = [f"--from={each}" for each in (HEALTHY, NOBARRIER, invalid_snapshot)]
     done = run("scan", "-q", *sources, "-f", fmt)
     assert len((done.stdout + done.stderr).splitlines()) == 1
 
 
-def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
+def test_github_step_summary_of_a_plan(tmp_path: Path) -> None:
     """The commands that the runner reads have them, too."""
     summary = tmp_path / "summary.md"
     plan = ("plan", "--size", "100G", "-f", "github")
@@ -90,10 +90,10 @@ def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
     assert "step summary" not in run(*plan).stdout
 
 
-def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
+def test_one_audit_writes_all_formats(tmp_path: Path, invalid_snapshot: str) -> None:
     """Each format goes to its file, and names the unreadable host."""
     pairs = [word for fmt in FORMATS for word in ("-f", fmt, "-o", str(tmp_path / fmt))]
-    done = run("scan", f"--from={NOBARRIER}", f"--from={garbage}", *pairs)
+    done = run("scan", f"--from={NOBARRIER}", f"--from={invalid_snapshot}", *pairs)
     assert (done.returncode, done.stdout) == (1, "")
     texts = {fmt: (tmp_path / fmt).read_bytes().decode() for fmt in FORMATS}
     assert all("garbage" in text and "DUR001" in text for text in texts.values())
@@ -103,7 +103,7 @@ def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
     assert {"ext4audit_finding_info", "ext4audit_host_readable", "ext4audit_build_info"} <= families
 
 
-def test_the_schema_is_valid() -> None:
+def test_schema_is_valid() -> None:
     """It declares draft 2020-12, and satisfies that draft's own schema."""
     done = run("schema")
     assert done.returncode == 0
@@ -113,7 +113,7 @@ def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_the_schema_refuses_what_is_no_report() -> None:
+def test_schema_refuses_invalid_reports() -> None:
     """A schema that accepts everything would be useless."""
     validator = jsonschema.Draft202012Validator(json.loads(run("schema").stdout))
     assert not validator.is_valid({})

@@ -24,23 +24,23 @@ from support.timing import PATIENCE_SECONDS
 FINISHED = {0, 1, 3}
 
 
-def mode(path: Path) -> int:
+def permission_bits(path: Path) -> int:
     """Return the permission bits."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_report_is_written_to_a_new_file(tmp_path: Path) -> None:
+def test_report_to_a_new_file(tmp_path: Path) -> None:
     """Everyone may read it, no other file is left, and nothing is printed."""
     path = tmp_path / "out.json"
     done = run("scan", "-f", "json", "-o", str(path))
     assert done.returncode in FINISHED
     assert done.stdout == ""
     assert path.read_text(encoding="utf-8").startswith('{\n  "schema_version": "1.')
-    assert mode(path) == 0o644
+    assert permission_bits(path) == 0o644
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_text_report_in_a_file_is_plain(tmp_path: Path) -> None:
+def test_text_report_in_a_file_has_no_colours(tmp_path: Path) -> None:
     """A named file has no colours, whatever the environment forces."""
     path = tmp_path / "out.txt"
     done = run("scan", "-o", str(path), env={"FORCE_COLOR": "1"})
@@ -49,17 +49,17 @@ def test_a_text_report_in_a_file_is_plain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [0o600, 0o640, 0o666])
-def test_an_existing_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
+def test_existing_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
     """A private report stays private; its old content is gone."""
     path = tmp_path / "out"
     path.write_text("old and long\n" * 1000)
     path.chmod(bits)
     write("new\n", str(path))
     assert path.read_text() == "new\n"
-    assert mode(path) == bits
+    assert permission_bits(path) == bits
 
 
-def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
+def test_report_file_is_replaced_atomically(tmp_path: Path) -> None:
     """The file is replaced: readers that have the old file open still read all of it."""
     path = tmp_path / "out"
     path.write_text("old\n")
@@ -69,7 +69,7 @@ def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
     assert path.read_text() == "new\n"
 
 
-def test_a_report_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
+def test_report_that_does_not_fit_keeps_the_old_file(tmp_path: Path) -> None:
     """The error is one line; only the old file exists."""
     path = tmp_path / "out"
     path.write_text("old\n")
@@ -91,7 +91,7 @@ def test_a_report_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
         (errno.ENOSPC, "cannot write to standard output: No space left on device"),
     ],
 )
-def test_too_few_open_files_are_no_fault_of_the_place(number: int, message: str) -> None:
+def test_too_few_open_files_is_a_clear_error(number: int, message: str) -> None:
     """The hosts of a fleet are audited while their lines are written."""
     with pytest.raises(OutputFailed) as failed, writing(None):
         raise OSError(number, os.strerror(number))
@@ -107,13 +107,13 @@ raise SystemExit(cli.run_program(["scan"]))
 """
 
 
-def test_too_little_memory_is_told_in_one_line() -> None:
+def test_out_of_memory_is_a_one_line_error() -> None:
     """It is no internal error to report."""
     done = run_python("-c", OUT_OF_MEMORY)
     assert (done.returncode, done.stderr) == (70, "ext4audit: out of memory\n")
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_target_of_a_link_is_replaced(tmp_path: Path) -> None:
     """The link's target is replaced: `-o /dev/stdout` once could replace the device."""
     real, link = tmp_path / "elsewhere" / "real", tmp_path / "link"
     real.parent.mkdir()
@@ -125,7 +125,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert list(real.parent.iterdir()) == [real]
 
 
-def test_a_link_to_nothing_makes_the_file(tmp_path: Path) -> None:
+def test_dangling_link_creates_its_target(tmp_path: Path) -> None:
     """The link's target is created."""
     link = tmp_path / "link"
     link.symlink_to("new")
@@ -134,7 +134,7 @@ def test_a_link_to_nothing_makes_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "new").read_text() == "new\n"
 
 
-def test_the_standard_output_of_this_process_can_be_named(tmp_path: Path) -> None:
+def test_link_to_standard_output(tmp_path: Path) -> None:
     """A link into /proc/self/fd is followed to the pipe."""
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
@@ -144,7 +144,7 @@ def test_the_standard_output_of_this_process_can_be_named(tmp_path: Path) -> Non
     assert link.is_symlink()
 
 
-def test_the_null_device_takes_a_report() -> None:
+def test_report_to_the_null_device() -> None:
     """A device is written to, and stays a device."""
     done = run("scan", "-o", "/dev/null")
     assert done.returncode in FINISHED
@@ -152,54 +152,57 @@ def test_the_null_device_takes_a_report() -> None:
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_a_full_device_is_reported_in_one_line() -> None:
+def test_full_device_is_a_one_line_error() -> None:
     """The exit code is neither that of findings nor a crash."""
     done = run("scan", "-o", "/dev/full")
     assert done.returncode == 70
     assert done.stderr == "ext4audit: cannot write to /dev/full: No space left on device\n"
 
 
-def refused(path: str) -> str:
+def error_for_destination(path: str) -> str:
     """Scan into an impossible destination, and return the error message."""
     done = run("scan", "-o", path)
-    return complaint(done)
+    return usage_error_line(done)
 
 
-def complaint(done: subprocess.CompletedProcess[str]) -> str:
+def usage_error_line(done: subprocess.CompletedProcess[str]) -> str:
     """Return the first line of a usage error."""
     assert done.returncode == 2
     assert done.stdout == ""
     return done.stderr.splitlines()[0]
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
+def test_directory_is_refused(tmp_path: Path) -> None:
     """Unwritable destinations are refused before the audit."""
-    assert refused(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
-    assert refused("") == "ext4audit: --output : is empty"
+    assert error_for_destination(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
+    assert error_for_destination("") == "ext4audit: --output : is empty"
 
 
-def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
+def test_missing_directory_is_refused(tmp_path: Path) -> None:
     """The directory is named."""
     path = tmp_path / "missing" / "out"
-    assert refused(str(path)) == f"ext4audit: --output {path}: {path.parent}: no such directory"
+    assert (
+        error_for_destination(str(path))
+        == f"ext4audit: --output {path}: {path.parent}: no such directory"
+    )
     folder = f"{path.parent}/"  # the slash means a directory, not a file of that name
-    assert refused(folder) == f"ext4audit: --output {folder}: no such directory"
+    assert error_for_destination(folder) == f"ext4audit: --output {folder}: no such directory"
 
 
 @pytest.mark.parametrize("name", ["a/b", "x" * 300])
-def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_path_is_refused(tmp_path: Path, name: str) -> None:
     """A file instead of a directory, or a name that is too long, does not crash."""
     (tmp_path / "a").write_text("")
-    assert refused(str(tmp_path / name)).startswith(f"ext4audit: --output {tmp_path}")
+    assert error_for_destination(str(tmp_path / name)).startswith(f"ext4audit: --output {tmp_path}")
 
 
-def test_nothing_is_audited_for_a_destination_that_cannot_work(tmp_path: Path) -> None:
+def test_invalid_destination_stops_before_the_audit(tmp_path: Path) -> None:
     """The destination is checked before the targets."""
     done = run("scan", "-o", str(tmp_path), str(tmp_path / "no-such-target"))
-    assert "is a directory" in complaint(done)
+    assert "is a directory" in usage_error_line(done)
 
 
-def test_a_directory_that_is_closed_to_the_user_is_refused() -> None:
+def test_unwritable_directory_is_refused() -> None:
     """This includes existing files, because a new one must be created beside them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -209,12 +212,14 @@ def test_a_directory_that_is_closed_to_the_user_is_refused() -> None:
         existing.chmod(0o666)
         closed = folder / "closed"
         closed.mkdir(0o700)
-        assert "not writable" in complaint(run_as_nobody("scan", "-o", str(existing)))
-        assert "not writable" in complaint(run_as_nobody("scan", "-o", str(folder / "new")))
-        assert "Permission denied" in complaint(run_as_nobody("scan", "-o", str(closed / "new")))
+        assert "not writable" in usage_error_line(run_as_nobody("scan", "-o", str(existing)))
+        assert "not writable" in usage_error_line(run_as_nobody("scan", "-o", str(folder / "new")))
+        assert "Permission denied" in usage_error_line(
+            run_as_nobody("scan", "-o", str(closed / "new"))
+        )
 
 
-def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> None:
+def test_report_to_a_named_pipe(tmp_path: Path) -> None:
     """It stays a pipe; a reader that stops early is not an output failure."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -225,14 +230,14 @@ def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> Non
     assert path.is_fifo()
 
 
-def test_a_failure_names_where_and_why(tmp_path: Path) -> None:
+def test_write_error_names_path_and_reason(tmp_path: Path) -> None:
     """The message is for the user, and includes the system's reason."""
     path = tmp_path / "missing" / "out"
     with pytest.raises(OutputFailed, match=f"cannot write to {path}: No such file or directory"):
         write("x", str(path))
 
 
-def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
+def test_new_report_respects_the_umask(tmp_path: Path) -> None:
     """A report reveals fstab, so a private umask keeps it private."""
     report = tmp_path / "report"
     old = os.umask(0o077)
@@ -243,7 +248,7 @@ def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
     assert report.stat().st_mode & 0o777 == 0o600
 
 
-def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
+def test_report_written_in_pieces_is_atomic(tmp_path: Path) -> None:
     """A reader never sees only some lines, and after a failure sees the former file."""
     path = tmp_path / "out"
     path.write_text("old")
@@ -260,7 +265,7 @@ def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("scan", "-q"), ("collect", "--script")])
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_standard_output_by_name_goes_on_in_its_file(
+def test_dev_stdout_appends_to_its_file(
     tmp_path: Path, command: tuple[str, ...], name: str
 ) -> None:
     """`-o /dev/stdout >> log` keeps what the log contains, and later output is appended."""
@@ -277,19 +282,19 @@ def test_standard_output_by_name_goes_on_in_its_file(
     assert list(tmp_path.iterdir()) == [log]
 
 
-def test_a_stream_that_is_not_open_is_refused() -> None:
+def test_closed_stream_is_refused() -> None:
     """It is refused before the audit."""
-    assert refused("/dev/fd/77") == "ext4audit: --output /dev/fd/77: not writable"
+    assert error_for_destination("/dev/fd/77") == "ext4audit: --output /dev/fd/77: not writable"
 
 
-def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
+def test_removed_working_directory_is_refused(tmp_path: Path) -> None:
     """A relative path is then invalid, which must not crash."""
     folder = tmp_path / "gone"
     folder.mkdir()
     script = "import os, sys; os.rmdir(os.getcwd());"
     script += "from ext4audit.cli import run_program; sys.exit(run_program(sys.argv[1:]))"
     done = run_python("-c", script, "scan", "-o", "report", cwd=folder)
-    assert complaint(done) == "ext4audit: --output report: No such file or directory"
+    assert usage_error_line(done) == "ext4audit: --output report: No such file or directory"
 
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
@@ -309,7 +314,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
         (("json", "json"), ("a", "b"), [("json", "a"), ("json", "b")]),
     ],
 )
-def test_each_format_goes_to_the_output_of_its_number(
+def test_formats_and_outputs_are_paired_in_order(
     formats: tuple[str, ...], files: tuple[str, ...], outputs: list[tuple[str, str | None]]
 ) -> None:
     """A single format defaults to standard output; each of several needs an output."""
@@ -331,7 +336,7 @@ def test_each_format_goes_to_the_output_of_its_number(
         (("text", "json"), ("/dev/fd/1", "-"), "two formats are written to the same --output"),
     ],
 )
-def test_what_would_be_guessed_is_refused(
+def test_ambiguous_outputs_are_refused(
     formats: tuple[str, ...], outputs: tuple[str, ...], words: str
 ) -> None:
     """In "-f text -f json -o FILE" it is ambiguous whether FILE is for JSON or for text."""
@@ -341,7 +346,7 @@ def test_what_would_be_guessed_is_refused(
 
 
 @pytest.mark.parametrize("first", ["-", "/dev/stdout"])
-def test_the_file_behind_standard_output_is_one_destination(first: str, tmp_path: Path) -> None:
+def test_file_behind_standard_output_is_the_same_destination(first: str, tmp_path: Path) -> None:
     """One format replaced the file, and the other's output was lost."""
     words = ["scan", "--from", str(NOBARRIER), "-f", "text", "-o", first, "-f", "json", "-o", "out"]
     with (tmp_path / "out").open("w") as out:
@@ -360,7 +365,7 @@ def test_the_file_behind_standard_output_is_one_destination(first: str, tmp_path
 
 
 @pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
-def test_one_audit_fills_every_file(
+def test_one_audit_writes_every_file(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For one and many hosts, each format has its file, and the last uses standard output."""
@@ -377,7 +382,7 @@ def test_one_audit_fills_every_file(
         assert "DUR001" in (tmp_path / fmt).read_text(), fmt
 
 
-def test_every_file_tells_of_the_same_audit(
+def test_every_file_is_of_the_same_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The host is read once, so two files cannot differ."""
@@ -388,7 +393,7 @@ def test_every_file_tells_of_the_same_audit(
     assert capsys.readouterr().out == ""
 
 
-def test_a_place_that_cannot_be_written_is_reported_before_the_audit(
+def test_unwritable_output_stops_before_the_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The other file is not written either."""
@@ -399,14 +404,14 @@ def test_a_place_that_cannot_be_written_is_reported_before_the_audit(
 
 
 @pytest.mark.parametrize("first", ["nagios", "csv"])
-def test_the_first_format_decides_whose_codes_are_used(first: str, tmp_path: Path) -> None:
+def test_first_format_decides_the_exit_code(first: str, tmp_path: Path) -> None:
     """Nagios runs a plugin, which names that format first."""
     second = "csv" if first == "nagios" else "nagios"
     words = ["-f", first, "-o", "-", "-f", second, "-o", str(tmp_path / "other")]
     assert run_program(["scan", "--from", NOBARRIER, *words]) == (2 if first == "nagios" else 1)
 
 
-def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_many_hosts_is_ndjson(capsys: pytest.CaptureFixture[str]) -> None:
     """A fleet's JSON is NDJSON, even if JSON is one of several formats."""
     words = ["-f", "json", "-o", "/dev/null", "-f", "text", "-o", "-"]
     assert run_program(["scan", f"--from={NOBARRIER}", f"--from={HEALTHY}", *words]) == 2
@@ -414,9 +419,7 @@ def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
-def test_a_consumer_that_fails_takes_no_report_from_the_others(
-    sources: list[str], tmp_path: Path
-) -> None:
+def test_failed_output_does_not_affect_others(sources: list[str], tmp_path: Path) -> None:
     """A full disk is reported and ends in failure, but only after all files were written."""
     words = [f"--from={source}" for source in sources]
     words += ["-f", "csv", "-o", "/dev/full", "-f", "sarif", "-o", str(tmp_path / "sarif")]
@@ -428,7 +431,7 @@ def test_a_consumer_that_fails_takes_no_report_from_the_others(
 
 @pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
 @pytest.mark.parametrize(("place", "code"), [("/dev/full", 70), ("closed pipe", 141)])
-def test_standard_output_that_fails_takes_no_file_with_it(
+def test_failed_standard_output_does_not_affect_files(
     sources: list[str], place: str, code: int, tmp_path: Path
 ) -> None:
     """`-f text -o - -f json -o FILE | head` leaves FILE complete, for one and many hosts."""
@@ -447,11 +450,11 @@ def test_standard_output_that_fails_takes_no_file_with_it(
     assert "DUR001" in (tmp_path / "csv").read_text()
 
 
-NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of other users")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of other users")
 
 
-@NEEDS_ROOT
-def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
+@needs_root
+def test_file_keeps_its_owner(tmp_path: Path) -> None:
     """Another user's file keeps its owner; it once became root's."""
     path = tmp_path / "out"
     path.write_text("old\n")
@@ -460,42 +463,42 @@ def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
     write("new\n", str(path))
     status = path.stat()
     assert path.read_text() == "new\n"
-    assert (status.st_uid, status.st_gid, mode(path)) == (12345, 54321, 0o640)
+    assert (status.st_uid, status.st_gid, permission_bits(path)) == (12345, 54321, 0o640)
 
 
-@NEEDS_ROOT
-def test_nobody_else_replaces_a_file() -> None:
+@needs_root
+def test_file_of_another_user_is_not_replaced() -> None:
     """Users who cannot keep the owner are refused, even in a world-writable directory."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         existing = Path(name) / "existing"
         existing.touch()
         existing.chmod(0o666)
-        assert complaint(run_as_nobody("scan", "-o", str(existing))).endswith(
+        assert usage_error_line(run_as_nobody("scan", "-o", str(existing))).endswith(
             ": belongs to another user"
         )
         assert existing.stat().st_uid == 0
 
 
-@NEEDS_ROOT
+@needs_root
 @pytest.mark.parametrize("command", ["scan", "collect"])
-def test_a_strangers_link_is_not_followed(command: str, tmp_path: Path) -> None:
+def test_link_of_another_user_is_not_followed(command: str, tmp_path: Path) -> None:
     """In another user's directory a link would choose the file that root overwrites."""
     victim, link = tmp_path / "victim", tmp_path / "link"
     victim.write_text("precious\n")
     link.symlink_to(victim)
     os.lchown(link, 12345, 12345)
     done = run(command, "-o", str(link))
-    assert complaint(done).endswith(": is a symbolic link of another user")
+    assert usage_error_line(done).endswith(": is a symbolic link of another user")
     assert victim.read_text() == "precious\n"
 
 
-@NEEDS_ROOT
-def test_no_snapshot_goes_into_another_users_file(tmp_path: Path) -> None:
+@needs_root
+def test_snapshot_to_another_users_file_is_refused(tmp_path: Path) -> None:
     """Its owner could read what only root may capture."""
     path = tmp_path / "out"
     path.touch()
     os.chown(path, 12345, 54321)
     done = run("collect", "-o", str(path))
-    assert complaint(done).endswith(": belongs to another user, who could read the snapshot")
+    assert usage_error_line(done).endswith(": belongs to another user, who could read the snapshot")
     assert path.read_bytes() == b""

@@ -66,7 +66,7 @@ def test_figures_have_units(figure: Figure, text: str) -> None:
     assert f"  measured  {text}\n" in shown
 
 
-def test_the_text_has_verdicts_members_and_what_was_skipped() -> None:
+def test_text_has_verdicts_members_and_skipped_probes() -> None:
     """Names from the host are escaped, and rare percentiles are for JSON only."""
     member = MemberFigures("sda", 10, 512, 2, 0.5, None, 0.25, None)
     one = result("affected", Figure("fsync_p90_ms", 1.0), Figure("n", 1), members=(member,))
@@ -96,7 +96,7 @@ def test_the_text_has_verdicts_members_and_what_was_skipped() -> None:
         (["/nowhere"], "/nowhere"),
     ],
 )
-def test_mistakes_are_refused(arguments: list[str], reason: str) -> None:
+def test_usage_errors(arguments: list[str], reason: str) -> None:
     """Nothing is measured, and the exit code is 2."""
     extra = ["--size", "0"] if reason == "--size" else []
     done = run("probe", *arguments, *extra)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-NOT_OURS = ("lab/", "mutation/", "bench/")
+EXCLUDED_FOLDERS = ("lab/", "mutation/", "bench/")
 """Tests on separate machines, tests run by hand, and measurements for a quiet machine and CI."""
 CLOCKS = {"monotonic", "perf_counter"}
-READERS_OF_CLOCKS = {
+CLOCK_MODULES = {
     "support/timing.py": "distinguishes what waits from what does not, by minutes",
     "support/filesystems/scratch.py": "how long others may look at a device",
     "support/hanging/short_timeouts.py": "short waits for what surely hangs",
@@ -22,13 +22,13 @@ READERS_OF_CLOCKS = {
     "cli/fleet/test_gathering.py": "the quickest of several rounds",
     "sources/live/test_live.py": "three seconds and a hundred: a busy machine is between them",
 }
-SLEEPERS = {
+SLEEP_MODULES = {
     "cli/fleet/test_auditing.py": "what never ends",
     "kernel/test_probe.py": "not before a signal could come, but also while it works",
     "support/filesystems/scratch.py": "between two looks",
 }
-SHORT_TIMEOUTS = {"support/shells/collector.py": "again until it ends"}
-TERMINALS = {
+SHORT_TIMEOUT_MODULES = {"support/shells/collector.py": "again until it ends"}
+TERMINAL_MODULES = {
     "support/terminals.py": "reads until the last writer has gone",
     "support/shells/terminal.py": "the same",
     "cli/terminal/test_status_line.py": "its width and its kind only",
@@ -41,16 +41,16 @@ WORDS = re.compile(r"monotonic|perf_counter|sleep|timeout|wait|openpty|pty\.fork
 
 
 @cache
-def places() -> Mapping[Node, set[str]]:
+def modules_by_check() -> Mapping[Node, set[str]]:
     """Return the test modules that contain each searched call; a module is parsed once."""
-    found: dict[Node, set[str]] = {looked_for: set() for looked_for in KNOWN}
+    found: dict[Node, set[str]] = {looked_for: set() for looked_for in ALLOWED_MODULES}
     for path in sorted(TESTS.rglob("*.py")):
         name, text = str(path.relative_to(TESTS)), path.read_text()
-        if name.startswith(NOT_OURS) or not WORDS.search(text):
+        if name.startswith(EXCLUDED_FOLDERS) or not WORDS.search(text):
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call | ast.keyword):
-                for looked_for in filter(lambda each: each(node), KNOWN):
+                for looked_for in filter(lambda each: each(node), ALLOWED_MODULES):
                     found[looked_for].add(name)
     return found
 
@@ -69,7 +69,7 @@ def sleeps(node: ast.AST) -> bool:
     )
 
 
-def gives_up_soon(node: ast.AST) -> bool:
+def has_short_timeout(node: ast.AST) -> bool:
     """Return whether the node is `timeout=30` or `process.wait(30)`."""
     if isinstance(node, ast.keyword):
         return node.arg == "timeout" and isinstance(node.value, ast.Constant)
@@ -96,31 +96,31 @@ def _dotted(function: ast.expr) -> str:
     return f"{function.value.id}.{function.attr}"
 
 
-KNOWN: Mapping[Node, Mapping[str, str]] = {
-    reads_a_clock: READERS_OF_CLOCKS,
-    sleeps: SLEEPERS,
-    gives_up_soon: SHORT_TIMEOUTS,
-    opens_a_terminal: TERMINALS,
+ALLOWED_MODULES: Mapping[Node, Mapping[str, str]] = {
+    reads_a_clock: CLOCK_MODULES,
+    sleeps: SLEEP_MODULES,
+    has_short_timeout: SHORT_TIMEOUT_MODULES,
+    opens_a_terminal: TERMINAL_MODULES,
 }
 
 
-@pytest.mark.parametrize("looked_for", KNOWN)
-def test_chance_decides_only_where_it_is_known_to(looked_for: Node) -> None:
+@pytest.mark.parametrize("looked_for", ALLOWED_MODULES)
+def test_timing_dependent_calls_are_in_listed_modules_only(looked_for: Node) -> None:
     """Only the modules with a listed reason contain such calls.
 
     A busy machine delays anything by seconds: `wait_until` and `assert_no_waiting` allow for that,
     a check after half a second does not. Time limits of tests are all the same PATIENCE_SECONDS.
     The kernel delivers terminal output in pieces: one read may return only the first piece.
     """
-    assert places()[looked_for] == set(KNOWN[looked_for])
+    assert modules_by_check()[looked_for] == set(ALLOWED_MODULES[looked_for])
 
 
-def test_the_tests_see_it() -> None:
+def test_checks_find_each_kind_of_call() -> None:
     """Examples of each searched call are found."""
     texts: dict[Node, tuple[str, ...]] = {
         reads_a_clock: ("a = time.monotonic()",),
         sleeps: ("time.sleep(0.5)",),
-        gives_up_soon: ("run(timeout=3)", "process.wait(30)", "process.communicate(timeout=3)"),
+        has_short_timeout: ("run(timeout=3)", "process.wait(30)", "process.communicate(timeout=3)"),
         opens_a_terminal: ("os.openpty()", "pty.fork()"),
     }
     for looked_for, examples in texts.items():

@@ -22,7 +22,7 @@ from support.examples import share_of
 from support.formats.golden import FOR_EVERY_HOST, check_golden
 from support.hosts.evidence_loss import better_verdicts
 
-STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
+FIXTURE_ARCHIVES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 
 
 def report_of(path: Path) -> Report:
@@ -32,7 +32,7 @@ def report_of(path: Path) -> Report:
     return audit(ReportSource(found.kind, host.name), host, all_rules())
 
 
-def packed(fixture: Path, folder: Path) -> Path:
+def packed_as_tar(fixture: Path, folder: Path) -> Path:
     """Write the fixture as the tar that its program creates."""
     path = folder / "packed.tar.xz"
     with tarfile.open(path, mode="w:xz") as tar:
@@ -42,17 +42,17 @@ def packed(fixture: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("fmt", FOR_EVERY_HOST)
-@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
-def test_an_archive_gives_the_expected_report(fixture: Path, fmt: str, *, accept: bool) -> None:
+@pytest.mark.parametrize("fixture", FIXTURE_ARCHIVES, ids=lambda fixture: fixture.name)
+def test_archive_gives_the_expected_report(fixture: Path, fmt: str, *, accept: bool) -> None:
     """The report of a fixture archive equals the kept one."""
     report = report_of(fixture / "archive")
     check_golden(fixture, [Audited(fixture.name, report)], fmt, accept=accept)
 
 
-@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
-def test_the_tar_gives_the_report_of_its_directory(fixture: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fixture", FIXTURE_ARCHIVES, ids=lambda fixture: fixture.name)
+def test_tar_gives_the_same_report_as_its_directory(fixture: Path, tmp_path: Path) -> None:
     """A tar gives the same report, although not all of its files are kept in memory."""
-    reports = [report_of(path) for path in (packed(fixture, tmp_path), fixture / "archive")]
+    reports = [report_of(path) for path in (packed_as_tar(fixture, tmp_path), fixture / "archive")]
     first, second = (json_v1.render_report(report, tool_version="0") for report in reports)
     assert first == second
 
@@ -70,17 +70,17 @@ def contents_of(fixture: Path) -> tuple[dict[str, bytes], dict[str, str]]:
     return files, links
 
 
-WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
-WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
+NOT_TRUNCATED = ("etc/fstab", "etc/os-release")
+ALLOWED_IMPROVEMENT = "CAP003: pass, then not_applicable"
 """It passes because of a feature; without the superblock the size alone excludes the problem."""
 
 
-@pytest.mark.parametrize("fixture", STORIES, ids=lambda fixture: fixture.name)
-def test_who_gets_less_of_an_archive_is_not_calmer(fixture: Path) -> None:
+@pytest.mark.parametrize("fixture", FIXTURE_ARCHIVES, ids=lambda fixture: fixture.name)
+def test_archives_with_fewer_files_give_no_better_verdicts(fixture: Path) -> None:
     """Files are removed, emptied, or cut in the middle of a line."""
     files, links = contents_of(fixture)
     before = report_without(files, links)
-    names = [name for name in files if not name.endswith(WHOLE_WHEREVER_THEY_END)]
+    names = [name for name in files if not name.endswith(NOT_TRUNCATED)]
     chance = random.Random(fixture.name)  # noqa: S311
     broken = {}
     for name in chance.sample(names, min(len(names), share_of(12))):
@@ -92,7 +92,7 @@ def test_who_gets_less_of_an_archive_is_not_calmer(fixture: Path) -> None:
         for less in (others, *({**files, name: text} for text in (b"", *cuts))):
             after = report_without(less, links)
             found = better_verdicts(before, after) if before and after else []
-            shown = [change for change in found if change != WITHOUT_A_SUPERBLOCK]
+            shown = [change for change in found if change != ALLOWED_IMPROVEMENT]
             if shown:
                 broken[name] = shown
     assert broken == {}
@@ -107,28 +107,26 @@ def report_without(files: dict[str, bytes], links: dict[str, str]) -> Report | N
     return audit(ReportSource(found.kind, host.name), host, all_rules())
 
 
-JUDGED_BY_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()
+RULES_ABOUT_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()
 """Rules that need only options, fstab and the device stack, which every sosreport has."""
 
 
-def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
+def test_old_sosreport_is_audited_by_its_options_file() -> None:
     """Its mount table shows rw,noatime,nodelalloc; its options file shows nobarrier."""
     report = report_of(ARCHIVES / "sosreport-hidden-nobarrier" / "archive")
     (data,) = (fs for fs in report.host.filesystems if fs.mount_points == ("/srv/data",))
     options = need(data.options)
     assert options.mount_table == ("rw", "nodelalloc")
     assert [option.token for option in options.hidden] == ["nobarrier"]
-    judged = [v for v in report.verdicts if v.rule.code in JUDGED_BY_OPTIONS]
-    assert len(judged) == 2 * len(JUDGED_BY_OPTIONS) - 1  # DRF006 judges the host
+    judged = [v for v in report.verdicts if v.rule.code in RULES_ABOUT_OPTIONS]
+    assert len(judged) == 2 * len(RULES_ABOUT_OPTIONS) - 1  # DRF006 judges the host
     assert not any(v.unknowns or v.outcome is Outcome.UNDETERMINED for v in judged)
 
 
 @pytest.mark.parametrize(
     ("fixture", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
 )
-def test_the_made_archives_are_what_their_script_writes(
-    fixture: str, files: dict[str, str]
-) -> None:
+def test_written_archives_equal_their_script(fixture: str, files: dict[str, str]) -> None:
     """A manual change would be lost when the script runs again."""
     top = ARCHIVES / fixture
     found = {

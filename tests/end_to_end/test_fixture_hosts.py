@@ -14,29 +14,32 @@ from support.formats.golden import FOR_EVERY_HOST, STORED_REPORTS, check_golden,
 from support.hosts.fixture_hosts import FIXTURE_HOSTS, HOSTS, IN_EVERY_FORMAT, captured, report_of
 
 FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
-FOR_MANY_HOSTS = [fmt for fmt in FORMATS if fmt != "json"]
+FLEET_FORMATS = [fmt for fmt in FORMATS if fmt != "json"]
 """A JSON document describes one host; NDJSON has a line for each."""
 MOST_BYTES = 6_000_000
-UNREAD = Audited("bad.tar.gz", None, "bad.tar.gz: not a snapshot")
+UNREADABLE_SOURCE = Audited("bad.tar.gz", None, "bad.tar.gz: not a snapshot")
 
 
 @pytest.mark.parametrize(("fixture", "fmt"), STORED_REPORTS)
-def test_a_host_gives_the_expected_report(fixture: str, fmt: str, *, accept: bool) -> None:
+def test_host_gives_the_expected_report(fixture: str, fmt: str, *, accept: bool) -> None:
     """The report of a fixture host equals the kept one."""
     check_golden(HOSTS / fixture, [Audited(fixture, report_of(fixture))], fmt, accept=accept)
 
 
-@pytest.mark.parametrize("fmt", FOR_MANY_HOSTS)
-def test_a_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
+@pytest.mark.parametrize("fmt", FLEET_FORMATS)
+def test_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
     """The fleet is the most informative hosts and a source that could not be read."""
-    hosts = [*(Audited(fixture, report_of(fixture)) for fixture in IN_EVERY_FORMAT), UNREAD]
+    hosts = [
+        *(Audited(fixture, report_of(fixture)) for fixture in IN_EVERY_FORMAT),
+        UNREADABLE_SOURCE,
+    ]
     check_golden(FLEET, hosts, fmt, accept=accept)
 
 
 @pytest.mark.parametrize(
     "fixture", [name for name in FIXTURE_HOSTS if name.startswith("not-root-")]
 )
-def test_a_host_of_the_lab_answers_all_that_is_asked(fixture: str) -> None:
+def test_lab_snapshots_answer_all_asks(fixture: str) -> None:
     """The lab checks this too, half an hour later: UPDATE_FIXTURES=1 captures the hosts again.
 
     A new ask would be "not captured" in each of them.
@@ -47,7 +50,7 @@ def test_a_host_of_the_lab_answers_all_that_is_asked(fixture: str) -> None:
     assert asked.answers.keys() == source._answers.keys()
 
 
-def test_no_kept_report_is_left_over() -> None:
+def test_no_stored_report_is_unused() -> None:
     """A kept report that no test compares would seem up to date."""
     kept = {f"{fixture}: {fmt}" for fixture, fmt in STORED_REPORTS}
     found = {
@@ -65,7 +68,7 @@ def test_every_rule_has_the_expected_descriptor(*, accept: bool) -> None:
     }
 
 
-def test_the_telling_hosts_have_different_exit_codes() -> None:
+def test_hosts_in_every_format_have_different_exit_codes() -> None:
     """They include a clean host, findings at the threshold, and an incomplete audit."""
     codes = {
         path.name.split(".")[1]
@@ -75,13 +78,13 @@ def test_the_telling_hosts_have_different_exit_codes() -> None:
     assert codes == {"0", "1", "3"}
 
 
-def test_the_fixtures_stay_small() -> None:
+def test_fixtures_are_small() -> None:
     """The limit detects a new kind of golden output or a large capture."""
     files = [path for path in HOSTS.parent.rglob("*") if path.is_file() and not path.is_symlink()]
     assert sum(path.stat().st_size for path in files) <= MOST_BYTES
 
 
-def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
+def test_alibaba_cloud_host_has_one_high_finding() -> None:
     """PRF001 is confirmed and high on an affected kernel; nothing else is as severe."""
     report = report_of("al2-dioread-nolock-nodelalloc")
     worst = [
@@ -93,7 +96,7 @@ def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
     assert worst == [("PRF001", "high", "confirmed")]
 
 
-def test_the_raid0_host_serves_its_bitmaps_from_three_of_twelve_disks() -> None:
+def test_raid0_host_has_bitmaps_on_three_of_twelve_disks() -> None:
     """LAY001 counts the bitmaps by member as on the real array."""
     report = report_of("raid0-12-disks-default-mkfs")
     (fs,) = report.host.filesystems

@@ -16,13 +16,13 @@ from support.hosts.fuzzing import audit_changed, check
 
 @examples(200)
 @given(st.binary(min_size=1, max_size=300))
-def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
+def test_random_evidence_gives_every_rule_a_verdict(data: bytes) -> None:
     """Cut, repeated, unrelated and missing answers are gaps; no exception leaves the audit."""
     check(data)
 
 
 @pytest.mark.parametrize("name", fuzz_texts.targets())
-def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
+def test_random_input_files_are_read_or_refused(name: str) -> None:
     """Baselines, policies, inventories, images and archives, as `fuzz_texts` generates them."""
     seed, target = fuzz_texts.targets()[name]
     chance = random.Random(name)  # noqa: S311
@@ -32,7 +32,7 @@ def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
         fuzz_texts.try_one(target, changed)
 
 
-def test_the_changes_arrive() -> None:
+def test_fuzzed_changes_reach_the_audit() -> None:
     """The unchanged host is complete; without its mount table it is incomplete."""
     fixture = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
     before = audit_changed(bytes([fixture]))

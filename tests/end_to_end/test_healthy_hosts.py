@@ -62,7 +62,7 @@ def audited(name: str, rules: tuple[Rule, ...], *, as_user: bool = False) -> Rep
     return audit(ReportSource("snapshot", name), host, rules)
 
 
-def alarms(report: Report) -> list[tuple[str, str]]:
+def severe_findings(report: Report) -> list[tuple[str, str]]:
     """Return the findings of medium severity or worse."""
     return [
         (verdict.rule.code, finding.message)
@@ -72,37 +72,37 @@ def alarms(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def undecided(report: Report) -> list[tuple[str, Outcome]]:
+def undecided_verdicts(report: Report) -> list[tuple[str, Outcome]]:
     """Return the verdicts that are undetermined or errors."""
     wrong = {Outcome.UNDETERMINED, Outcome.ERROR}
     return [(v.rule.code, v.outcome) for v in report.verdicts if v.outcome in wrong]
 
 
 @EVERY_HOST
-def test_a_healthy_host_is_clean_and_complete(name: str) -> None:
+def test_healthy_host_is_clean_and_complete(name: str) -> None:
     """With the default rules nothing is medium, and the exit code is 0."""
     report = audited(name, default_rules())
-    assert (alarms(report), undecided(report), report.host.gaps) == ([], [], ())
+    assert (severe_findings(report), undecided_verdicts(report), report.host.gaps) == ([], [], ())
     assert exit_code(report, Severity.MEDIUM, allow_incomplete=False) == 0
 
 
 @EVERY_HOST
-def test_no_rule_at_all_is_alarmed_by_a_healthy_host(name: str) -> None:
+def test_healthy_host_is_clean_with_all_rules(name: str) -> None:
     """With --pedantic nothing is medium either, and every rule has a verdict."""
     report = audited(name, all_rules())
-    assert (alarms(report), undecided(report)) == ([], [])
+    assert (severe_findings(report), undecided_verdicts(report)) == ([], [])
 
 
 @EVERY_HOST
-def test_a_healthy_host_is_no_worse_for_who_is_not_root(name: str) -> None:
+def test_healthy_host_is_clean_without_root(name: str) -> None:
     """Unreadable evidence leaves a verdict undetermined and causes no finding."""
     report = audited(name, all_rules(), as_user=True)
-    assert alarms(report) == []
-    assert undecided(report)
+    assert severe_findings(report) == []
+    assert undecided_verdicts(report)
 
 
 @EVERY_HOST
-def test_a_healthy_host_has_its_filesystems_judged(name: str) -> None:
+def test_filesystems_of_a_healthy_host_are_judged(name: str) -> None:
     """Each has a superblock, options in force, and an entry in fstab."""
     report = audited(name, ())
     assert report.host.filesystems
@@ -130,7 +130,7 @@ def plan(name: str, mke2fs: Mke2fs, configuration: Path, disk: str, *more: str) 
     ("name", "disk", "pedantic"),
     sample_of(product(EVERY_MKE2FS, DISKS, ("", "--pedantic")), "plans by the defaults"),
 )
-def test_a_plan_by_the_defaults_is_clean(
+def test_plan_with_default_options_is_clean(
     name: str, disk: str, pedantic: str, tmp_path: Path
 ) -> None:
     """A disk made and mounted with the distribution's defaults has no medium finding."""
@@ -142,7 +142,7 @@ def test_a_plan_by_the_defaults_is_clean(
 
 
 @EVERY_HOST
-def test_a_default_scan_of_a_healthy_host_has_few_lines(name: str) -> None:
+def test_default_scan_of_a_healthy_host_has_few_lines(name: str) -> None:
     """A report has one line for each rule and cause: at most three."""
     verdicts = audited(name, default_rules()).verdicts
     lines = {(v.rule.code, finding.short) for v in verdicts for finding in v.findings}

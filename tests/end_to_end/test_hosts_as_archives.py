@@ -26,10 +26,10 @@ from support.hosts.fixture_hosts import captured, some_fixture_hosts
 
 K = TypeVar("K")
 SAMPLED = None if os.environ.get("EXT4AUDIT_LOSSES") == "all" else 2
-WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
-WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
+NOT_TRUNCATED = ("etc/fstab", "etc/os-release")
+ALLOWED_IMPROVEMENT = "CAP003: pass, then not_applicable"
 """It passes because of a feature; without the superblock the size alone excludes the problem."""
-every_form = pytest.mark.parametrize("form", FORMATS)
+every_archive_format = pytest.mark.parametrize("archive_format", FORMATS)
 
 
 @cache
@@ -46,18 +46,18 @@ def expected(fixture: str) -> Mapping[Key, Verdict]:
     return by_device(audit(ReportSource("snapshot", "x"), host, all_rules()))
 
 
-def report_of(files: Mapping[str, str], form: ArchiveFormat) -> Report:
+def report_of(files: Mapping[str, str], archive_format: ArchiveFormat) -> Report:
     """Audit an archive with all rules."""
-    found = recognised_capture(dict(files), form.links)
+    found = recognised_capture(dict(files), archive_format.links)
     host = assemble_host(found.source, found.taken_at)
     return audit(ReportSource(found.kind, "x"), host, all_rules())
 
 
-@every_form
+@every_archive_format
 @some_fixture_hosts(__name__)
-def test_an_archive_says_what_the_snapshot_says(fixture: str, form: str) -> None:
+def test_archive_gives_the_verdicts_of_the_snapshot(fixture: str, archive_format: str) -> None:
     """Outcome and severities are equal unless the archive has less evidence."""
-    made = FORMATS[form]
+    made = FORMATS[archive_format]
     found = by_device(report_of(made.write(contents(fixture)), made))
     assert found.keys() == expected(fixture).keys()
     differ = {
@@ -69,19 +69,21 @@ def test_an_archive_says_what_the_snapshot_says(fixture: str, form: str) -> None
     assert differ == {}
 
 
-def losses(fixture: str, form: ArchiveFormat, chance: random.Random) -> Iterator[tuple[str, Files]]:
+def losses(
+    fixture: str, archive_format: ArchiveFormat, chance: random.Random
+) -> Iterator[tuple[str, Files]]:
     """Yield the rest after removing one capture, a file, a folder, or the end of a file."""
     files, outputs = contents(fixture)
     for path in files:
-        yield f"without {path}", form.write(Contents(_without(files, path), outputs))
+        yield f"without {path}", archive_format.write(Contents(_without(files, path), outputs))
     for run in outputs:
-        yield f"without {run[1]}", form.write(Contents(files, _without(outputs, run)))
-    written = form.write(contents(fixture))
+        yield f"without {run[1]}", archive_format.write(Contents(files, _without(outputs, run)))
+    written = archive_format.write(contents(fixture))
     for gone in sorted({*written, *(name.rpartition("/")[0] + "/" for name in written)}):
         left = {name: text for name, text in written.items() if not name.startswith(gone)}
         yield f"without {gone}", left
     for name, text in written.items():
-        if form.shows_ends and not name.endswith(WHOLE_WHEREVER_THEY_END):
+        if archive_format.shows_ends and not name.endswith(NOT_TRUNCATED):
             for end in _ends(text, chance):
                 yield f"{name} cut at {end}", {**written, name: text[:end]}
 
@@ -95,11 +97,13 @@ def _ends(text: str, chance: random.Random) -> tuple[int, ...]:
     return (0, *chance.sample(inside, min(len(inside), 2)))
 
 
-@every_form
+@every_archive_format
 @some_fixture_hosts(__name__)
-def test_who_gets_less_of_an_archive_is_not_calmer(fixture: str, form: str) -> None:
+def test_archives_with_fewer_files_give_no_better_verdicts(
+    fixture: str, archive_format: str
+) -> None:
     """Losing a file, a folder, or the end of a file never removes a finding or an unknown."""
-    made, chance = FORMATS[form], random.Random(fixture + form)  # noqa: S311
+    made, chance = FORMATS[archive_format], random.Random(fixture + archive_format)  # noqa: S311
     before = report_of(made.write(contents(fixture)), made)
     every = dict(losses(fixture, made, chance))
     broken = {}
@@ -107,6 +111,6 @@ def test_who_gets_less_of_an_archive_is_not_calmer(fixture: str, form: str) -> N
         if not any(made.mark in name for name in every[loss]):
             continue  # no longer an archive of this form
         calmer = better_verdicts(before, report_of(every[loss], made))
-        if shown := [each for each in calmer if each != WITHOUT_A_SUPERBLOCK]:
+        if shown := [each for each in calmer if each != ALLOWED_IMPROVEMENT]:
             broken[loss] = shown
     assert broken == {}

@@ -40,40 +40,40 @@ def twenty_disks() -> Report:
     )
 
 
-def shown(report: Report, width: int | None = None, verbosity: int = 0) -> list[str]:
+def report_lines(report: Report, width: int | None = None, verbosity: int = 0) -> list[str]:
     """Return the lines of a report."""
     return render_report(report, Page("0", "", verbosity=verbosity, width=width)).splitlines()
 
 
 @WIDTHS
-def test_a_bad_host_fits_a_screen(width: int | None) -> None:
+def test_report_of_a_host_with_findings_fits_a_screen(width: int | None) -> None:
     """This includes the remedies' commands and its five findings."""
-    lines = shown(judged("al2-dioread-nolock-nodelalloc"), width)
+    lines = report_lines(judged("al2-dioread-nolock-nodelalloc"), width)
     assert len(lines) <= 40
     assert "    mount -o remount,rw,noatime,dioread_lock /dev/vdb1 /data" in lines
     assert re.search(": 1 high, 1 low, 3 info; [0-9]+ checks passed; incomplete.$", lines[-1])
 
 
 @WIDTHS
-def test_twenty_filesystems_are_no_longer_than_one(width: int | None) -> None:
+def test_report_of_twenty_filesystems_is_as_short_as_of_one(width: int | None) -> None:
     """What they have in common is reported in one line."""
-    lines = shown(twenty_disks(), width)
+    lines = report_lines(twenty_disks(), width)
     assert len(lines) <= 12
     assert "  20 of 20 filesystems (/mnt/d1 … /mnt/d20)" in " ".join(lines)
     assert lines[-1].startswith("20 filesystems: ")
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_host_is_a_handful_of_lines(name: str) -> None:
+def test_report_of_a_healthy_host_is_a_few_lines(name: str) -> None:
     """One line for each note, between the host's name and the summary."""
-    assert len(shown(judged(f"healthy-{name}"))) <= 6
+    assert len(report_lines(judged(f"healthy-{name}"))) <= 6
 
 
 @pytest.mark.parametrize("name", ["al2-dioread-nolock-nodelalloc", "lvm-linear-nobarrier"])
-def test_verbose_leaves_nothing_out(name: str) -> None:
+def test_verbose_report_is_complete(name: str) -> None:
     """Every message, fact, remedy, trade-off and command of every finding is included."""
     report = report_of(name)
-    text = "\n".join(shown(report, verbosity=1))
+    text = "\n".join(report_lines(report, verbosity=1))
     for finding in report.findings:
         facts = [cited.value for cited in finding.citations]
         commands = [step.command for remedy in finding.remedies for step in remedy.steps]
@@ -85,13 +85,13 @@ def test_verbose_leaves_nothing_out(name: str) -> None:
     assert [code for code in passed if f"passed {code} " not in text] == []
 
 
-def test_disks_of_several_speeds_are_one_line() -> None:
+def test_disks_of_several_speeds_share_one_line() -> None:
     """For a hard disk, an NVMe disk and an array of twelve, it has the range, worst first."""
     hosts = ["healthy-debian-12", "healthy-ubuntu-24.04", "raid0-12-disks-default-mkfs"]
     every = [fs for name in hosts for fs in judged(name).host.filesystems]
     mixed = judged(hosts[0]).host._replace(filesystems=tuple(every))
     report = audit(ReportSource("live", "this host"), mixed, default_rules())
-    (line,) = [each for each in shown(report) if "PRF002" in each]
+    (line,) = [each for each in report_lines(report) if "PRF002" in each]
     assert line.startswith("LOW")
     assert "  4 of 4 filesystems (/ (" in line
     assert line.endswith("~0.7 to ~9 s per GiB (120 to 1440 MB/s assumed) (likely)")

@@ -45,7 +45,7 @@ def scheduled(tests: list[str], workers: list[Worker]) -> ByFunction:
     return scheduler
 
 
-def test_every_test_runs_once_beside_its_like() -> None:
+def test_each_test_runs_once_and_functions_stay_together() -> None:
     """Each function runs in one worker, and completed tests are not counted again."""
     workers = [Worker(), Worker()]
     scheduler = scheduled(TESTS, workers)
@@ -62,7 +62,7 @@ def test_every_test_runs_once_beside_its_like() -> None:
     assert scheduler.tests_finished
 
 
-def test_what_a_worker_leaves_is_run_by_another() -> None:
+def test_tests_of_a_crashed_worker_run_in_another() -> None:
     """A crashed worker reports its test, and another runs the rest of its unit."""
     workers = [Worker(), Worker()]
     scheduler = scheduled(TESTS[:40], workers)

@@ -27,7 +27,7 @@ def module_of(rule: Rule) -> Path:
     return HERE / family / f"test_{name}.py"
 
 
-def tested_outcomes(tree: ast.Module) -> set[Outcome]:
+def outcomes_in_module(tree: ast.Module) -> set[Outcome]:
     """Return the outcomes that a module names; a severity implies a finding, which is a FAIL."""
     found = set()
     for node in ast.walk(tree):
@@ -43,7 +43,7 @@ def tested_outcomes(tree: ast.Module) -> set[Outcome]:
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_module_of_a_rule_has_a_row_for_each_outcome(rule: Rule) -> None:
     """Each rule is shown to pass, to fail, not to apply, and to be undetermined."""
-    missing = ALL_OUTCOMES - tested_outcomes(ast.parse(module_of(rule).read_text()))
+    missing = ALL_OUTCOMES - outcomes_in_module(ast.parse(module_of(rule).read_text()))
     assert {each.name for each in missing} == {
         each.name for each in IMPOSSIBLE_OUTCOMES.get(rule.code, {})
     }

@@ -18,6 +18,11 @@ HANG_SECONDS = 900
 """How long a hanging process in a test sleeps, unless it is killed."""
 
 
+def hang(*_: object, **__: object) -> None:
+    """Block like a dead server."""
+    time.sleep(HANG_SECONDS)
+
+
 def wait_until(condition: Callable[[], bool], pause_seconds: float = 0.01) -> bool:
     """Wait until a condition holds; return False if it does not within PATIENCE_SECONDS."""
     end = time.monotonic() + PATIENCE_SECONDS

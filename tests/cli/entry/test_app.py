@@ -16,7 +16,7 @@ from ext4audit.cli import COMMANDS
 from ext4audit.rules import all_rules
 from support.program import run
 
-PAGES = [[], *([command] for command in COMMANDS)]
+HELP_COMMANDS = [[], *([command] for command in COMMANDS)]
 
 
 @cache
@@ -28,7 +28,7 @@ def help_page(*arguments: str, columns: str = "80") -> str:
     return done.stdout
 
 
-def test_the_version_is_one_line() -> None:
+def test_version_is_one_line() -> None:
     """The line has program and version, for packagers and bug reports."""
     done = run("--version")
     assert done.returncode == 0
@@ -38,7 +38,7 @@ def test_the_version_is_one_line() -> None:
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_output_is_no_internal_error(option: str, unbuffered: str) -> None:
+def test_full_output_device_is_not_a_traceback(option: str, unbuffered: str) -> None:
     """Click prints both while it parses the command line."""
     command = [sys.executable, "-m", "ext4audit", option]
     with Path("/dev/full").open("wb") as full:
@@ -54,8 +54,8 @@ def test_a_full_output_is_no_internal_error(option: str, unbuffered: str) -> Non
     assert done.stderr == wanted
 
 
-@pytest.mark.parametrize("arguments", [*PAGES, ["fleet", "fix"]], ids=str)
-def test_fail_on_says_what_it_decides(arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [*HELP_COMMANDS, ["fleet", "fix"]], ids=str)
+def test_help_of_fail_on(arguments: list[str]) -> None:
     """It sets the exit code of commands that exit on findings, and what other commands fix."""
     page = " ".join(help_page(*arguments).split())
     if "--fail-on [" not in page:
@@ -65,7 +65,7 @@ def test_fail_on_says_what_it_decides(arguments: list[str]) -> None:
     assert ("Fix the findings of this severity or worse." in page) is not of_findings
 
 
-@pytest.mark.parametrize("arguments", PAGES, ids=str)
+@pytest.mark.parametrize("arguments", HELP_COMMANDS, ids=str)
 def test_help_shows_examples(arguments: list[str]) -> None:
     """The short and the long option print the same page, with commands to copy."""
     page = help_page(*arguments)
@@ -75,8 +75,8 @@ def test_help_shows_examples(arguments: list[str]) -> None:
     assert all(re.match(r"    (ssh .* \| )?ext4audit ", line) for line in examples)
 
 
-@pytest.mark.parametrize("arguments", PAGES, ids=str)
-def test_the_examples_name_commands_and_rules_that_exist(arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", HELP_COMMANDS, ids=str)
+def test_help_examples_use_existing_commands_and_rules(arguments: list[str]) -> None:
     """Copied examples work."""
     examples = help_page(*arguments).partition("Examples:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"ext4audit ([a-z]+)", examples)) <= set(COMMANDS)
@@ -86,7 +86,7 @@ def test_the_examples_name_commands_and_rules_that_exist(arguments: list[str]) -
     assert not re.search(r"\bfix\b.* --select DUR001(?!.* --disruption)", examples)
 
 
-@pytest.mark.parametrize("arguments", PAGES, ids=str)
+@pytest.mark.parametrize("arguments", HELP_COMMANDS, ids=str)
 @pytest.mark.parametrize(("columns", "longest"), [("80", 80), ("300", 100)])
 def test_help_fits_the_terminal(arguments: list[str], columns: str, longest: int) -> None:
     """No line exceeds the terminal or a readable length."""
@@ -101,7 +101,7 @@ def test_help_lists_every_command() -> None:
         assert re.search(rf"^  {name} +{re.escape(summary)}$", page, re.MULTILINE)
 
 
-def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
+def test_help_of_scan_explains_the_exit_codes() -> None:
     """CI jobs are written from this page."""
     page = " ".join(help_page("scan").split())
     for reported in [
@@ -114,7 +114,7 @@ def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
         assert reported in page
 
 
-def test_every_option_of_scan_is_explained() -> None:
+def test_every_option_of_scan_has_a_description() -> None:
     """Every option in the help has a description."""
     options = help_page("scan", columns="300").partition("Options:\n")[2].splitlines()
     starts = [line for line in options if re.match(r"^  -", line)]

@@ -25,7 +25,7 @@ COMMANDS = [
     ["schema"],
 ]
 
-MISTAKES = [
+USAGE_ERRORS = [
     (["scna"], "ext4audit: no such command: scna (did you mean scan?)"),
     (["\x1b[31m\n"], r"ext4audit: no such command: \x1b[31m\x0a"),
     (["-x"], "ext4audit: no such option: -x"),
@@ -55,8 +55,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "reported"), MISTAKES, ids=lambda case: ascii(case)[:40])
-def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], reported: str) -> None:
+@pytest.mark.parametrize(("arguments", "reported"), USAGE_ERRORS, ids=lambda case: ascii(case)[:40])
+def test_usage_error_is_one_line_and_exit_2(arguments: list[str], reported: str) -> None:
     """The first line states the mistake, the second a remedy; standard output is empty."""
     done = run(*arguments)
     lines = done.stderr.splitlines()
@@ -69,7 +69,7 @@ def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], reported: str) -
     assert "\x1b" not in done.stderr
 
 
-def test_nothing_typed_is_a_mistake_too() -> None:
+def test_no_arguments_is_a_usage_error() -> None:
     """A CI job that lost its command must not look clean; the help is on standard error."""
     done = run()
     assert done.returncode == 2
@@ -79,7 +79,7 @@ def test_nothing_typed_is_a_mistake_too() -> None:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_closed_pipe_is_no_finding(arguments: list[str]) -> None:
+def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     """Without a reader the program ends quietly, as after SIGPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -91,7 +91,7 @@ def test_a_closed_pipe_is_no_finding(arguments: list[str]) -> None:
     assert done.stderr == ""
 
 
-def test_head_does_not_make_a_scan_fail() -> None:
+def test_output_piped_to_head_ends_quietly() -> None:
     """`ext4audit schema | head -c1` reads one byte, and the program ends without a traceback."""
     script = '"$0" -m ext4audit schema | head -c1; echo "${PIPESTATUS[0]}"'
     done = subprocess.run(
@@ -107,7 +107,7 @@ def test_head_does_not_make_a_scan_fail() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["rules"], ["schema"], ["scan", "-f", "json"]], ids=" ".join)
-def test_a_full_device_is_reported_in_one_line(arguments: list[str]) -> None:
+def test_full_device_is_a_one_line_error(arguments: list[str]) -> None:
     """A failure to print is an internal error, not a verdict."""
     with Path("/dev/full").open("w") as full:
         done = run(*arguments, stdout=full)
@@ -117,7 +117,7 @@ def test_a_full_device_is_reported_in_one_line(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["scna"], ["scan", "/proc"], []], ids=" ".join)
 @pytest.mark.parametrize("broken", ["full", "closed pipe", "closed"])
-def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: str) -> None:
+def test_broken_standard_error_keeps_the_exit_code(arguments: list[str], broken: str) -> None:
     """If the mistake cannot be printed, the exit code is still 2."""
     redirections = {"full": "2>/dev/full", "closed pipe": "2> >(exit)", "closed": "2>&-"}
     waiting = "sleep 0.2; " if broken == "closed pipe" else ""
@@ -133,7 +133,7 @@ def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: s
     assert done.stdout == b""
 
 
-def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
+def test_closed_standard_output_does_not_crash(tmp_path: Path) -> None:
     """Without standard output the report is still written to its file."""
     script = '"$0" -m ext4audit scan -q -o "$1" >&-'
     done = subprocess.run(
@@ -148,7 +148,7 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     assert " filesystem" in (tmp_path / "out").read_text(encoding="utf-8")
 
 
-def in_a_shell(words: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(words: str) -> subprocess.CompletedProcess[str]:
     """Run the program with arguments and redirections of a shell, which can close streams."""
     return subprocess.run(
         ["bash", "-c", f'"$0" -m ext4audit {words}', sys.executable],
@@ -161,14 +161,14 @@ def in_a_shell(words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", ["schema", "rules -f json", "scan --mounts-of 1 -f json"])
-def test_a_report_that_nobody_gets_is_an_error(words: str) -> None:
+def test_report_to_a_closed_stream_is_an_error(words: str) -> None:
     """As on a full disk, the report was lost although the exit code was 0."""
-    done = in_a_shell(f"{words} >&-")
+    done = run_in_shell(f"{words} >&-")
     assert done.returncode == 70
     assert done.stderr.startswith("ext4audit: cannot write to standard output: ")
 
 
-INJECTED = """
+INJECTED_SCRIPT = """
 import signal, sys
 import ext4audit.rules
 
@@ -183,7 +183,7 @@ sys.exit(run_program(["rules"]))
 
 def run_injected(statement: str) -> subprocess.CompletedProcess[str]:
     """Run `ext4audit rules` with a statement in place of the catalogue."""
-    return run_python("-c", INJECTED.format(statement=statement))
+    return run_python("-c", INJECTED_SCRIPT.format(statement=statement))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def run_injected(statement: str) -> subprocess.CompletedProcess[str]:
         ("raise OSError(5, 'Input/output error')", "OSError: [Errno 5] Input/output error"),
     ],
 )
-def test_a_crash_is_exit_70_with_its_traceback(statement: str, last: str) -> None:
+def test_crash_is_exit_70_with_traceback(statement: str, last: str) -> None:
     """The traceback can be reported as is: each line has a prefix and no control characters."""
     done = run_injected(statement)
     assert done.returncode == 70
@@ -224,7 +224,7 @@ def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
     assert done.stderr == "ext4audit: interrupted\n"
 
 
-def test_a_broken_installation_is_no_verdict(tmp_path: Path) -> None:
+def test_broken_installation_is_an_internal_error(tmp_path: Path) -> None:
     """An upgrade of Python leaves packages behind; the exit code used to be that of findings."""
     (tmp_path / "click.py").write_text("import no_such_package\n")
     done = run("rules", env={"PYTHONPATH": str(tmp_path)})
@@ -232,7 +232,7 @@ def test_a_broken_installation_is_no_verdict(tmp_path: Path) -> None:
     assert done.stderr.endswith("ModuleNotFoundError: No module named 'no_such_package'\n")
 
 
-def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None:
+def test_full_unbuffered_output_is_an_internal_error(tmp_path: Path) -> None:
     """With PYTHONUNBUFFERED, the rest of a partial write was once lost, with a verdict's exit code.
 
     A file that may grow to one page simulates a disk that is almost full.
@@ -250,7 +250,7 @@ def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
+def test_large_output_through_a_pipe_is_complete(unbuffered: str) -> None:
     """A pipe holds 64 KiB, and its reader may be slow."""
     script = '"$0" -m ext4audit schema | { sleep 0.3; wc -c; }; echo "${PIPESTATUS[0]}"'
     done = subprocess.run(
@@ -264,7 +264,7 @@ def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
     assert done.stdout.split() == [str(len(run("schema").stdout.encode())), "0"]
 
 
-def test_no_file_takes_the_place_of_a_closed_stream() -> None:
+def test_opened_files_do_not_replace_closed_streams() -> None:
     """mke2fs found /dev/null instead of the file that was passed as descriptor 0."""
     script = "import os; from ext4audit.cli import run_program; run_program(['-V']); os.fstat(0)"
     closed = ["bash", "-c", '"$0" -c "$1" <&-', sys.executable, script]
@@ -279,8 +279,8 @@ def test_no_file_takes_the_place_of_a_closed_stream() -> None:
         ("collect --script >&-", "ext4audit: standard output is closed: use -o FILE"),
     ],
 )
-def test_a_closed_stream_that_is_needed_is_a_mistake(words: str, reason: str) -> None:
+def test_closed_required_stream_is_a_usage_error(words: str, reason: str) -> None:
     """It neither crashes nor captures for nobody."""
-    done = in_a_shell(words)
+    done = run_in_shell(words)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == reason

@@ -74,7 +74,7 @@ def test_the_words_of_click_do_not_matter(arguments: str, reported: str) -> None
         ("layout x --members 1 --chunk 64K", "--members 1: raid0 takes 2 to 1920 members"),
     ],
 )
-def test_what_is_near_is_named(arguments: str, reported: str) -> None:
+def test_nearest_word_is_suggested(arguments: str, reported: str) -> None:
     """This covers commands, long options, choices, rules and profiles, but no single letters."""
     done = run(*arguments.split())
     assert done.returncode == 2
@@ -86,13 +86,13 @@ def test_what_is_near_is_named(arguments: str, reported: str) -> None:
 @pytest.mark.parametrize(
     "arguments", ["scan --output", "scan -x", "scan --color 1", "scan a -v -q"]
 )
-def test_the_second_line_names_the_help_of_the_command(arguments: str) -> None:
+def test_second_line_names_the_help_of_the_command(arguments: str) -> None:
     """It names the command that was typed."""
     assert run(*arguments.split()).stderr.endswith("\nTry 'ext4audit scan --help' for help.\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_choice_knows_what_is_near(name: str) -> None:
+def test_every_choice_suggests_the_nearest_word(name: str) -> None:
     """Options with a choice of words use the type that suggests the nearest one."""
     command = app.get_command(click.Context(app), name)
     assert command is not None

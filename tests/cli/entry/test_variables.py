@@ -32,7 +32,7 @@ SCAN = ("scan", "--from", HOST, "-q")
     ],
     ids=str,
 )
-def test_the_nearest_word_counts(
+def test_precedence_of_options_and_variables(
     given: dict[str, str], arguments: tuple[str, ...], code: int
 ) -> None:
     """The order is: command line, the command's variable, the variable of all, the default.
@@ -42,7 +42,7 @@ def test_the_nearest_word_counts(
     assert run(*SCAN, *arguments, env=given).returncode == code
 
 
-def test_a_format_and_a_policy_file(tmp_path: Path) -> None:
+def test_variables_for_format_and_policy(tmp_path: Path) -> None:
     """EXT4AUDIT_FORMAT applies to reports only, and EXT4AUDIT_CONFIG names the file."""
     policy = tmp_path / "policy.toml"
     policy.write_text('select = ["LAY001"]\n')
@@ -54,7 +54,7 @@ def test_a_format_and_a_policy_file(tmp_path: Path) -> None:
     assert json.loads(run("rules", env={"EXT4AUDIT_RULES_FORMAT": "json"}).stdout)
 
 
-def test_a_wrong_value_names_its_variable() -> None:
+def test_invalid_value_names_its_variable() -> None:
     """The command line does not show where the value comes from."""
     done = run("scan", env={"EXT4AUDIT_FAIL_ON": "worst"})
     assert done.returncode == 2
@@ -64,14 +64,14 @@ def test_a_wrong_value_names_its_variable() -> None:
 
 
 @pytest.mark.parametrize("name", ["EXT4AUDIT_FORMAT", "EXT4AUDIT_SCAN_FORMAT"])
-def test_a_plugin_is_one_by_the_environment_too(name: str) -> None:
+def test_nagios_format_from_the_environment(name: str) -> None:
     """A usage error of the plugin is UNKNOWN."""
     done = run("scan", "--nonsense", env={name: "nagios"})
     assert done.returncode == 3
     assert done.stdout.startswith("EXT4AUDIT UNKNOWN")
 
 
-def test_the_help_names_the_variables_of_all_commands() -> None:
+def test_help_names_the_variables_of_all_commands() -> None:
     """The help lists each shared option, and the commands to which EXT4AUDIT_FORMAT applies."""
     page = " ".join(run("--help").stdout.split())
     shared = {f"EXT4AUDIT_{name.upper().replace('-', '_')}" for name in SHARED}
@@ -82,7 +82,7 @@ def test_the_help_names_the_variables_of_all_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_has_a_variable_of_its_own(command: str) -> None:
+def test_every_option_has_its_own_variable(command: str) -> None:
     """The variable is named after the long option."""
     found = app.get_command(click.Context(app), command)
     assert found is not None
@@ -95,7 +95,7 @@ def test_every_option_has_a_variable_of_its_own(command: str) -> None:
     assert all(variables(command, name)[0].startswith(prefix) for name in named)
 
 
-def test_no_variable_of_a_developer_reaches_a_test() -> None:
+def test_tests_do_not_see_the_developers_variables() -> None:
     """tests/conftest.py removes those of every option; those for the tests themselves stay."""
     options = [
         f"{name}"

@@ -35,7 +35,7 @@ from ext4audit.sources.timeouts import BoundedCalls
 from support.examples import examples
 from support.hosts.fleets import write_fleet
 from support.hosts.strategies import HOSTS
-from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until
+from support.timing import PATIENCE_SECONDS, hang, wait_until
 
 REAL_RULES = all_rules()
 
@@ -51,7 +51,7 @@ JOB = Job(
 )
 
 
-def audit_or_die(place: Place, job: Job) -> HostLine:
+def audit_or_crash(place: Place, job: Job) -> HostLine:
     """Audit a host, except for two that crash."""
     if place.path.endswith("host00003.json"):
         raise RecursionError("a rule that was never seen")
@@ -61,31 +61,33 @@ def audit_or_die(place: Place, job: Job) -> HostLine:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> list[Place]:
+def host_folders(tmp_path: Path) -> list[Place]:
     """Write twelve hosts."""
     write_fleet(tmp_path / "fleet", 12)
     paths = sorted((tmp_path / "fleet").iterdir())
     return [Place(str(path), in_fleet=True, key=path.stem) for path in paths]
 
 
-def test_every_host_has_its_line_whatever_happens_to_another(
-    places: list[Place], monkeypatch: pytest.MonkeyPatch
+def test_crash_of_one_host_does_not_affect_others(
+    host_folders: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exception and a killed process are internal errors of those hosts only: exit 70."""
-    monkeypatch.setattr(fleet, "audit_place", audit_or_die)
-    lines = list(fleet._lines(places, JOB))
+    monkeypatch.setattr(fleet, "audit_place", audit_or_crash)
+    lines = list(fleet._lines(host_folders, JOB))
     found = [json.loads(line.rendered[0]) for line in lines]
-    assert [line["source"]["label"] for line in found] == [place.path for place in places]
+    assert [line["source"]["label"] for line in found] == [place.path for place in host_folders]
     assert {n for n, line in enumerate(found) if "error" in line} == {3, 7}
     assert found[3]["error"] == {
         "kind": "internal",
-        "message": f"{places[3].path}: RecursionError: a rule that was never seen",
+        "message": f"{host_folders[3].path}: RecursionError: a rule that was never seen",
     }
-    assert found[7]["error"]["message"].startswith(f"{places[7].path}: BrokenProcessPool: ")
+    assert found[7]["error"]["message"].startswith(f"{host_folders[7].path}: BrokenProcessPool: ")
     assert [line.code for line in lines if line.error] == [70, 70]
 
 
-def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_pending_hosts_is_limited(
+    host_folders: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Results are passed on before many more hosts are started: memory use does not grow."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     begun = 0
@@ -97,7 +99,7 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
         return start(pool, place)
 
     monkeypatch.setattr(fleet._Pool, "start", counted)
-    lines = fleet._lines(places, JOB)
+    lines = fleet._lines(host_folders, JOB)
     next(lines)
     assert begun == 8
     lines.close()  # type: ignore[attr-defined]
@@ -105,14 +107,14 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
 
 @examples(40)
 @given(judged=HOSTS)
-def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
+def test_report_from_a_worker_process_is_complete(judged: Host) -> None:
     """Formats that show all hosts together receive the workers' complete reports."""
     report = audit(ReportSource("snapshot", "x"), judged, REAL_RULES)
     assert ForkingPickler.loads(ForkingPickler.dumps(report)) == report
 
 
-def test_a_host_that_takes_too_long_could_not_be_read(
-    places: list[Place], monkeypatch: pytest.MonkeyPatch
+def test_host_beyond_the_time_limit_is_unread(
+    host_folders: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit also works if the audit turns all exceptions into unknown evidence."""
 
@@ -123,14 +125,14 @@ def test_a_host_that_takes_too_long_could_not_be_read(
 
     monkeypatch.setattr(one_host, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr("ext4audit.api.assemble_host", endless)
-    lines = list(fleet._lines(places[:2], JOB))
+    lines = list(fleet._lines(host_folders[:2], JOB))
     assert [line.error for line in lines] == [
-        f"{p.path}: takes more than 0.2 s" for p in places[:2]
+        f"{p.path}: takes more than 0.2 s" for p in host_folders[:2]
     ]
     assert {line.code for line in lines} == {3}
 
 
-def test_the_limit_holds_where_the_first_alarm_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_works_if_the_first_alarm_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python prints an exception that a destructor raises, and goes on."""
     monkeypatch.setattr(one_host, "_AGAIN_SECONDS", 0.05)
     with resource_limits(0.05, 1 << 30):
@@ -139,22 +141,17 @@ def test_the_limit_holds_where_the_first_alarm_is_lost(monkeypatch: pytest.Monke
                 time.sleep(PATIENCE_SECONDS)
 
 
-def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]) -> None:
+def test_host_beyond_the_memory_limit_is_unread(host_folders: list[Place]) -> None:
     """Eighteen MiB of empty lists become 400 MiB of objects; the other hosts are read."""
-    bomb = Path(places[1].path)
+    bomb = Path(host_folders[1].path)
     bomb.write_bytes(b'{"answers": [' + b"[]," * (6 << 20) + b"[]]}")
-    lines = list(fleet._lines(places, JOB))
+    lines = list(fleet._lines(host_folders, JOB))
     assert lines[1].error == f"{bomb}: takes more than 256 MiB of memory"
     assert [line.error for line in lines if line is not lines[1]] == [None] * 11
 
 
-def hang(*_: object, **__: object) -> None:
-    """Block like a dead server."""
-    time.sleep(HANG_SECONDS)
-
-
 @pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
-def test_a_source_that_does_not_answer_is_given_up(
+def test_hanging_source_times_out(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead server does not answer any call."""
@@ -172,25 +169,25 @@ def test_a_source_that_does_not_answer_is_given_up(
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_reports_are_kept_only_for_formats_that_show_all_hosts(
-    places: list[Place], *, keep: bool
+    host_folders: list[Place], *, keep: bool
 ) -> None:
     """Formats written host by host need no memory that grows with the fleet."""
-    for line in fleet._lines(places, JOB._replace(keep=keep)):
+    for line in fleet._lines(host_folders, JOB._replace(keep=keep)):
         assert (line.host is not None) is keep
 
 
-def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
+def test_job_is_sent_to_each_process_once(host_folders: list[Place]) -> None:
     """A baseline of ten thousand hosts cannot be sent with each of them."""
     findings = tuple(
         KnownFinding("DUR001", "u", str(number), Severity.LOW, "x", "y") for number in range(20000)
     )
     known = {"db1": [KnownHost(HostIdentity("db1", "db1"), frozenset(), findings)]}
     job = JOB._replace(post_processing=PostProcessing(baselines=known))
-    assert len(ForkingPickler.dumps((fleet._audit, places[0]))) < 1000
-    assert [line.error for line in fleet._lines(places, job)] == [None] * len(places)
+    assert len(ForkingPickler.dumps((fleet._audit, host_folders[0]))) < 1000
+    assert [line.error for line in fleet._lines(host_folders, job)] == [None] * len(host_folders)
 
 
-KILLED = """
+KILLED_PARENT_SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from ext4audit.cli.fleet import auditing as fleet
@@ -205,13 +202,19 @@ run_program(["scan", "-f", "ndjson", "--from", sys.argv[2]])
 """
 
 
-def test_workers_end_with_a_parent_that_is_killed(places: list[Place], tmp_path: Path) -> None:
+def test_workers_end_if_the_parent_is_killed(host_folders: list[Place], tmp_path: Path) -> None:
     """They hold its standard output: `ext4audit scan … | jq` would wait for them forever."""
     started = tmp_path / "started"
     started.mkdir()
-    command = [sys.executable, "-c", KILLED, str(started), str(Path(places[0].path).parent)]
+    command = [
+        sys.executable,
+        "-c",
+        KILLED_PARENT_SCRIPT,
+        str(started),
+        str(Path(host_folders[0].path).parent),
+    ]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE)
-    wanted = min(len(os.sched_getaffinity(0)), len(places))
+    wanted = min(len(os.sched_getaffinity(0)), len(host_folders))
     assert wait_until(lambda: len(list(started.iterdir())) == wanted)
     parent.kill()
     try:

@@ -37,9 +37,7 @@ def run(program: str, *arguments: object, cwd: Path) -> str:
     return done.stdout
 
 
-def test_a_playbook_audits_by_the_role_and_keeps_facts_and_snapshots(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+def test_playbook_audits_with_the_role(fleet: Fleet, tmp_path: Path) -> None:
     """It works in check mode and changes nothing; the facts have counts and findings."""
     kept, facts = tmp_path / "{{ inventory_hostname }}.txt", tmp_path / "facts.json"
     role = {
@@ -67,7 +65,7 @@ def test_a_playbook_audits_by_the_role_and_keeps_facts_and_snapshots(
     assert list(found["counts"]) == ["critical", "high", "medium", "low", "info"]
 
 
-def test_it_is_documented_and_built(tmp_path: Path) -> None:
+def test_collection_is_documented_and_built(tmp_path: Path) -> None:
     """Both ansible-doc and ansible-galaxy succeed."""
     documented = run("ansible-doc", "--json", "ext4audit.audit.snapshot", cwd=tmp_path)
     assert "options" in json.loads(documented)["ext4audit.audit.snapshot"]["doc"]

@@ -58,29 +58,29 @@ def fix(fleet: Fleet, *options: str) -> tuple[int, list[str], str]:
     return done.returncode, hosts, done.stdout + done.stderr
 
 
-def is_safe(fleet: Fleet, where: Path) -> bool:
+def has_barriers(fleet: Fleet, where: Path) -> bool:
     """Return whether the filesystem has barriers; fstab must agree."""
     now = "nobarrier" not in fleet.inside("grep", f" {where} ", "/proc/self/mounts")
     assert now is ("nobarrier" not in (fleet.folder / "etc" / "fstab").read_text())
     return now
 
 
-def test_without_apply_the_changes_are_only_shown(fleet: Fleet, data: Path) -> None:
+def test_without_apply_nothing_changes(fleet: Fleet, data: Path) -> None:
     """Ansible runs with --check --diff, and the script's guards are checked."""
     code, hosts, output = fix(fleet, "-i", "h01,")
     assert hosts == ["h01  would change: 1 remedy"], output
     assert code == 0
-    assert not is_safe(fleet, data)
+    assert not has_barriers(fleet, data)
 
 
-def test_the_first_host_that_fails_its_verification_ends_the_run(fleet: Fleet, data: Path) -> None:
+def test_failed_verification_ends_the_run(fleet: Fleet, data: Path) -> None:
     """Its change is rolled back; later hosts are not changed, and are listed."""
     code, hosts, output = fix(fleet, "-i", f"{STUBBORN},h01,", "--apply")
     assert hosts[0].startswith(f"{STUBBORN}  failed: "), output
     assert hosts[1:] == ["h01       not started: 1 remedy"]
     assert code == 1
-    assert not is_safe(fleet, data)
+    assert not has_barriers(fleet, data)
     code, hosts, output = fix(fleet, "-i", "h01,", "--apply")
     assert hosts == ["h01  fixed: 1 remedy"], output
     assert code == 0
-    assert is_safe(fleet, data)
+    assert has_barriers(fleet, data)

@@ -81,12 +81,12 @@ def is_root(snapshot: Path) -> bool:
     return need(answers[EffectiveUser()]) == "0"
 
 
-def lives(process: psutil.Process) -> bool:
+def is_running(process: psutil.Process) -> bool:
     """Return whether a process still runs; in containers nothing reaps zombies."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -> None:
+def test_every_host_of_the_inventory_has_a_row(fleet: Fleet, tmp_path: Path) -> None:
     """This includes unreachable and hanging hosts; sudo works, and no files are left on hosts."""
     report, kept = tmp_path / "hosts.ndjson", tmp_path / "kept"
     options = ("-b", "-K", "--host-timeout", HOST_SECONDS, "--keep", str(kept), "--group-by", "*")
@@ -113,7 +113,7 @@ def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -
     assert "EXT4AUDIT SNAPSHOT" not in log
 
 
-def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet) -> None:
+def test_check_mode_gives_the_same_reports(fleet: Fleet) -> None:
     """The task runs with --check as without it, because it changes nothing.
 
     Other tests create filesystems at the same time, so the audit may be incomplete.
@@ -126,13 +126,13 @@ def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet
     assert "1 host: " in errors
 
 
-def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_run_and_keeps_received_snapshots(fleet: Fleet, tmp_path: Path) -> None:
     """It takes a second at most; a collector running on a host cleans up after itself."""
     taken: list[tuple[float, float]] = []
     while len(taken) < ROUNDS and not any(took < most for took, most in taken):
         folder = tmp_path / str(len(taken))
         folder.mkdir()
-        took = interrupted(fleet, folder)
+        took = seconds_until_interrupted(fleet, folder)
         taken.append((took, max(MOST_SECONDS, MOST_STARTS * seconds_of_a_start())))
     assert any(took < most for took, most in taken), taken
 
@@ -150,7 +150,7 @@ def seconds_of_a_start() -> float:
     return time.monotonic() - began
 
 
-def interrupted(fleet: Fleet, folder: Path) -> float:
+def seconds_until_interrupted(fleet: Fleet, folder: Path) -> float:
     """Press Ctrl-C while one host hangs; return how long the run takes to end."""
     report = folder / "hosts.ndjson"
     (fleet.folder / HANGING).unlink(missing_ok=True)
@@ -172,12 +172,12 @@ def interrupted(fleet: Fleet, folder: Path) -> float:
     rows = read(report)
     assert "error" not in rows["h01"]
     assert rows[STUCK]["error"]["message"] == f"{STUCK}: no answer: interrupted"
-    assert not [each for each in children if lives(each)]
+    assert not [each for each in children if is_running(each)]
     assert wait_until(lambda: fleet.left_on_hosts() == [])
     return took
 
 
-def test_a_host_key_that_is_not_known_is_refused(fleet: Fleet) -> None:
+def test_unknown_host_key_is_refused(fleet: Fleet) -> None:
     """Ansible checks host keys by default, and the command must not disable that."""
     unknown = ("--", "--ssh-extra-args=-o UserKnownHostsFile=/dev/null -o ControlPath=none")
     code, out, _ = audit(fleet, "-i", "h01,", "-l", "h01", "-f", "ndjson", *unknown)

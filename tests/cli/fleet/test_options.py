@@ -45,19 +45,29 @@ from ext4audit.sources.captured import key_of
 from ext4audit.sources.fleet import hosts_in
 from support.hosts.fixture_hosts import HOSTS
 
-HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
+HOSTILE_NAMES = (
+    "db1",
+    "db[1:3]",
+    "~.*",
+    "a,b:c",
+    "&!x",
+    "{{ 7 * 7 }}",
+    "../../etc/x",
+    "-rf",
+    "ä\n",
+)
 
 
-def given(*arguments: str) -> tuple[str, ...]:
+def ansible_options(*arguments: str) -> tuple[str, ...]:
     """Return the options that Ansible gets for a command line."""
     with fleet_command.make_context("fleet", list(arguments)) as context:
         return options_of(dict(context.params))
 
 
-def test_options_go_to_ansible_under_its_own_names() -> None:
+def test_options_are_passed_to_ansible() -> None:
     """Arguments after -- come last, unchanged."""
     asked = ("-i", "a,", "-i", "b.ini", "-l", "-x", "-b", "-K", "--forks", "7", "-e", "x=1")
-    assert given(*asked, "--", "--check") == (
+    assert ansible_options(*asked, "--", "--check") == (
         "--inventory=a,",
         "--inventory=b.ini",
         "--limit=-x",
@@ -69,30 +79,32 @@ def test_options_go_to_ansible_under_its_own_names() -> None:
     )
 
 
-def test_a_host_is_no_argument() -> None:
+def test_host_as_argument_is_refused() -> None:
     """Ansible would take it for another playbook."""
     with pytest.raises(click.UsageError, match="unexpected argument db1"):
-        given("db1")
+        ansible_options("db1")
 
 
-def test_a_device_is_no_inventory() -> None:
+def test_device_as_inventory_is_refused() -> None:
     """A device has no end, but the machine's memory has one."""
     with pytest.raises(click.UsageError, match="--inventory /dev/zero: a device is no inventory"):
-        given("-i", "a,", "-i", "/dev/zero")
-    assert given("-i", "/dev/null") == ("--inventory=/dev/null",)
+        ansible_options("-i", "a,", "-i", "/dev/zero")
+    assert ansible_options("-i", "/dev/null") == ("--inventory=/dev/null",)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None:
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_host_pattern_matches_only_one_name(name: str) -> None:
     """Ansible splits patterns at commas and colons, and expands brackets and globs."""
     made = ansible_pattern(name)
     assert made.startswith("~^")
     assert not re.search(r"[\s,:*&!\[{]", made)
-    assert [each for each in HOSTILE if re.search(made[1:], each)] == [name]
+    assert [each for each in HOSTILE_NAMES if re.search(made[1:], each)] == [name]
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "db.tar", "db%2Etar", ".hidden", "web.example.com"])
-def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [*HOSTILE_NAMES, "db.tar", "db%2Etar", ".hidden", "web.example.com"]
+)
+def test_kept_snapshot_stays_in_its_folder(name: str) -> None:
     """`scan --from` finds a plain name; other names are quoted and cannot collide."""
     file = file_name(name)
     assert "/" not in file
@@ -102,29 +114,27 @@ def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
         assert key_of(file) == name
 
 
-LONG = ("x" * 252, "x" * 253, "ж" * 64, "ж" * 65)
+LONG_NAMES = ("x" * 252, "x" * 253, "ж" * 64, "ж" * 65)
 
 
-def test_a_kept_snapshot_of_a_long_name_has_a_name_of_its_own() -> None:
+def test_kept_snapshots_of_long_names_do_not_collide() -> None:
     """No file name has more than 255 bytes, and no two hosts share a file."""
-    files = [file_name(name) for name in LONG]
+    files = [file_name(name) for name in LONG_NAMES]
     assert max(map(len, files)) <= 255
-    assert len({*files}) == len(LONG)
+    assert len({*files}) == len(LONG_NAMES)
 
 
-def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+def test_write_error_of_a_kept_snapshot_names_the_file(tmp_path: Path) -> None:
     """A full disk of --keep was reported as one of standard output."""
     given = tmp_path / "snapshot"
     given.touch()
     missing = tmp_path / "missing"
     wanted = GatherOptions((), {}, 1, str(missing), quiet=True)
     with pytest.raises(OutputFailed, match=rf"cannot write to {missing}/db1\.txt: No such file"):
-        list(answered_places(GivenAnswers(given, missing), wanted, Stop()))
+        list(answered_places(OneAnsweringHost(given, missing), wanted, Stop()))
 
 
-def test_a_snapshot_is_kept_in_place_of_a_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_snapshot_replaces_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On another filesystem, the snapshot was written to the link's target."""
     given, kept, other = tmp_path / "snapshot", tmp_path / "kept", tmp_path / "other"
     given.write_text("new")
@@ -134,7 +144,7 @@ def test_a_snapshot_is_kept_in_place_of_a_link(
     monkeypatch.setattr(os, "rename", on_another_filesystem)
     list(
         answered_places(
-            GivenAnswers(given), GatherOptions((), {}, 1, str(kept), quiet=True), Stop()
+            OneAnsweringHost(given), GatherOptions((), {}, 1, str(kept), quiet=True), Stop()
         )
     )
     assert other.read_text() == "old"
@@ -142,7 +152,7 @@ def test_a_snapshot_is_kept_in_place_of_a_link(
     assert not given.exists()
 
 
-def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
+def test_snapshots_of_earlier_runs_are_moved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """db1 does not answer; its kept snapshot is moved, and those moved earlier stay."""
@@ -150,7 +160,7 @@ def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
     for text, day in (("day 1", 1), ("day 2", 2), ("day 2, too", 2)):
         (tmp_path / "db1.txt").write_text(text)
         os.utime(tmp_path / "db1.txt", (day * 86400, day * 86400))
-        (place,) = answered_places(NoAnswer(), wanted, Stop())
+        (place,) = answered_places(OneUnreachableHost(), wanted, Stop())
         assert place is not None
         assert place.missing == "unreachable"
     assert [each.name for each in tmp_path.iterdir()] == [".earlier"]
@@ -166,7 +176,7 @@ def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
         hosts_in(str(tmp_path))
 
 
-class NoAnswer(Gathering):
+class OneUnreachableHost(Gathering):
     """One host that does not answer."""
 
     def __init__(self) -> None:
@@ -177,15 +187,15 @@ class NoAnswer(Gathering):
         yield Answer("db1", (), reason="unreachable")
 
 
-def test_ctrl_c_before_any_host_is_known_writes_no_report() -> None:
+def test_ctrl_c_before_the_first_host_writes_no_report() -> None:
     """A report without hosts looked clean: github had "audit complete", gitlab an empty list."""
     stop = Stop()
     stop.number = signal.SIGINT
     with pytest.raises(click.Abort):
-        list(answered_places(NobodyAsked(), GatherOptions((), {}, 1, None, quiet=True), stop))
+        list(answered_places(InterruptedRun(), GatherOptions((), {}, 1, None, quiet=True), stop))
 
 
-class NobodyAsked(Gathering):
+class InterruptedRun(Gathering):
     """A run that ends before its first host is contacted."""
 
     def __init__(self) -> None:
@@ -197,7 +207,7 @@ class NobodyAsked(Gathering):
         yield from ()
 
 
-def test_a_second_ctrl_c_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ctrl_c_removes_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """It used to end the program while Ansible was being stopped: the folder stayed."""
     close, handler = Gathering.close, signal.getsignal(signal.SIGINT)
 
@@ -214,7 +224,7 @@ def test_a_second_ctrl_c_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("word", ["--step", "--ste"])
-def test_ansible_is_not_told_to_ask_before_each_task(word: str) -> None:
+def test_ansible_does_not_prompt_before_tasks(word: str) -> None:
     """No terminal answers, so the run never ended."""
     context = fleet_command.make_context("fleet", ["-i", "a,", "--", word])
     with context, pytest.raises(click.UsageError, match="--step asks on a terminal"):
@@ -226,7 +236,7 @@ def on_another_filesystem(_source: object, _destination: object) -> None:
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
 
-class GivenAnswers(Gathering):
+class OneAnsweringHost(Gathering):
     """One host; the folder of --keep may be removed before its answer arrives."""
 
     def __init__(self, given: Path, removed: Path | None = None) -> None:
@@ -239,7 +249,7 @@ class GivenAnswers(Gathering):
         yield Answer("db1", (), path=str(self._given))
 
 
-def test_without_ansible_the_error_has_the_command_that_installs_it(
+def test_error_without_ansible_has_the_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The core works without Ansible."""
@@ -255,9 +265,7 @@ def test_without_ansible_the_error_has_the_command_that_installs_it(
 
 @pytest.mark.parametrize("arguments", [("-i", "a,"), ("fix", "-i", "a,")])
 @pytest.mark.parametrize("module", ["ansible_runner", "psutil"])
-def test_a_missing_module_of_the_extra_is_named_by_each_command(
-    arguments: tuple[str, ...], module: str
-) -> None:
+def test_missing_module_of_the_extra_is_named(arguments: tuple[str, ...], module: str) -> None:
     """The core, the one file and the packages do not include the extra."""
     run = without_module(module, *arguments)
     assert run.returncode == 2
@@ -272,7 +280,7 @@ def without_module(module: str, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
-def test_groups_are_counted_for_each_rule() -> None:
+def test_hosts_are_counted_by_group_for_each_rule() -> None:
     """The group with the most such hosts comes first; unread hosts are also counted by group."""
     sums = FleetSums(group_by=("dc_*",))
     found = (FoundRule("DUR001", "barrier-disabled", Severity.CRITICAL),)
@@ -285,7 +293,7 @@ def test_groups_are_counted_for_each_rule() -> None:
     assert "web" not in text
 
 
-def test_the_progress_has_what_fails_and_the_rate() -> None:
+def test_progress_shows_failures_and_rate() -> None:
     """It shows hosts done, failing and unread, and the rate."""
     assert progress_text(5, 20, 2, 1, 2.0) == "5 of 20 hosts: 2 failing, 1 unread, 2.5 hosts/s"
 
@@ -297,9 +305,7 @@ def test_the_progress_has_what_fails_and_the_rate() -> None:
         ("healthy-debian-12", HostState(NOTHING)),
     ],
 )
-def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
-    fixture: str, state: HostState
-) -> None:
+def test_host_with_omitted_remedies_is_not_clean(fixture: str, state: HostState) -> None:
     """Its remedies exceed the disruption that --disruption allows."""
     report = audit_snapshot(HOSTS / fixture / "snapshot")
     chosen, left = choose_remedies(report, Severity.MEDIUM, Disruption.ONLINE, {})

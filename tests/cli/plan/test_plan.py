@@ -20,12 +20,12 @@ from support.program import run, run_as_nobody
 
 pytestmark = needs_e2fsprogs
 
-TWELVE = "--raid0 12 --chunk 512K --size 1287684882432".split()
-ALL_GIVEN = (
+TWELVE_DISKS = "--raid0 12 --chunk 512K --size 1287684882432".split()
+COMPLETE_INPUT = (
     "--kernel 6.1.0-18-amd64 --os debian:12 --memory 64G --rotational --write-cache back "
     "--nr-requests 256 --max-sectors-kb 1280 --wbt-lat-usec 0"
 ).split()
-DISK = ["--size", "256M", *ALL_GIVEN]
+DISK = ["--size", "256M", *COMPLETE_INPUT]
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 
@@ -41,21 +41,21 @@ def outcomes(report: Any) -> dict[str, str]:
     return {verdict["rule"]: verdict["outcome"] for verdict in report["verdicts"]}
 
 
-def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
+def test_plan_of_twelve_disks_fails_and_printed_lines_pass() -> None:
     """The exit code is that of the given plan; the printed lines are judged, and are clean."""
     ignored = ["--ignore", "PRF002"]
-    done = run("plan", *TWELVE, *ALL_GIVEN, *ignored)
+    done = run("plan", *TWELVE_DISKS, *COMPLETE_INPUT, *ignored)
     assert (done.returncode, done.stderr) == (1, "")
     assert "HIGH  LAY001" in done.stdout
     assert "Effectively 3 of 12 disks" in done.stdout
     assert "the same rules then report: nothing of low severity or worse" in done.stdout
     line = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
     assert line in done.stdout.split("\n    ")[-1] or f"    {line}\n" in done.stdout
-    again = run("plan", *TWELVE, *ALL_GIVEN, *ignored, "--mkfs", "-g 32744 -G 16")
+    again = run("plan", *TWELVE_DISKS, *COMPLETE_INPUT, *ignored, "--mkfs", "-g 32744 -G 16")
     assert again.returncode == 0
 
 
-def test_the_report_says_that_it_is_a_plan() -> None:
+def test_report_is_marked_as_a_plan() -> None:
     """The first line, the simulation and the kind of source show it."""
     lines = run("plan", *DISK).stdout.splitlines()
     assert lines[0] == "PLAN /dev/sdX on /data does not exist yet; it is audited as planned."
@@ -64,7 +64,7 @@ def test_the_report_says_that_it_is_a_plan() -> None:
     assert (source["kind"], source["label"]) == ("plan", "/dev/sdX on /data")
 
 
-def test_a_clean_plan_exits_0() -> None:
+def test_clean_plan_exits_0() -> None:
     """All inputs are given, and no rule has a finding."""
     done = run("plan", *DISK, "--mount-options", "noatime")
     assert (done.returncode, done.stderr) == (0, "")
@@ -81,13 +81,13 @@ def test_a_clean_plan_exits_0() -> None:
         ("wbt-lat-usec", {"PRF002"}),
     ],
 )
-def test_what_is_not_given_is_not_assumed(word: str, rules: set[str]) -> None:
+def test_missing_input_is_undetermined(word: str, rules: set[str]) -> None:
     """Rules that need the value are undetermined, and the hint names the flag.
 
     The exit code is 3 if one of them could fail the plan: PRF002 is never worse than low.
     """
-    at = ALL_GIVEN.index(f"--{word}")
-    rest = [*ALL_GIVEN[:at], *ALL_GIVEN[at + (1 if word == "rotational" else 2) :]]
+    at = COMPLETE_INPUT.index(f"--{word}")
+    rest = [*COMPLETE_INPUT[:at], *COMPLETE_INPUT[at + (1 if word == "rotational" else 2) :]]
     if word == "kernel":  # otherwise the distribution supplies it
         at = rest.index("--os")
         del rest[at : at + 2]
@@ -103,10 +103,10 @@ def test_what_is_not_given_is_not_assumed(word: str, rules: set[str]) -> None:
     assert allowed.returncode == 0
 
 
-def test_json_obeys_the_printed_schema() -> None:
+def test_json_matches_the_schema() -> None:
     """This includes the key that only a plan has."""
     schema = json.loads(run("schema").stdout)
-    report = plan_json(*TWELVE, *ALL_GIVEN, "--mount-options", "nobarrier")
+    report = plan_json(*TWELVE_DISKS, *COMPLETE_INPUT, "--mount-options", "nobarrier")
     jsonschema.Draft202012Validator(schema).validate(report)
     plan = report["plan"]
     assert (plan["basis"], plan["corrected"], plan["left"]) == ("simulated", True, [])
@@ -117,7 +117,7 @@ def test_json_obeys_the_printed_schema() -> None:
     assert sorted(plan["lines"]) == ["fstab", "mkfs", "mount", "tune2fs_stripe", "verify"]
 
 
-def test_a_size_beyond_the_memory_is_computed() -> None:
+def test_large_plans_are_computed_without_simulation() -> None:
     """The report names the method."""
     report = plan_json("--size", "100T", "--select", "DUR001")
     assert report["plan"]["basis"] == "computed"
@@ -175,7 +175,7 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
         (["--size", "1G", "--timeout", "nan"], "at most 86400 seconds"),
     ],
 )
-def test_what_is_no_plan_is_refused(
+def test_invalid_plan_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], reported: str
 ) -> None:
     """The error is one line, with exit code 2 and no standard output."""
@@ -185,7 +185,7 @@ def test_what_is_no_plan_is_refused(
     assert reported in printed.err.splitlines()[0]
 
 
-def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
+def test_plan_file_equals_the_flags(tmp_path: Path) -> None:
     """The keys are the flags' names, with "-" or "_"; a flag overrides the file."""
     file = tmp_path / "storage.toml"
     file.write_text(
@@ -241,7 +241,7 @@ mount-point = "/b"
         ('size = "1G"\nrotational = "no"', "--rotational: 'no' is neither true nor false"),
     ],
 )
-def test_a_file_with_a_mistake_is_refused(
+def test_invalid_plan_file_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, reported: str
 ) -> None:
     """An ignored misspelt key would silently be missing from the audit."""
@@ -253,7 +253,7 @@ def test_a_file_with_a_mistake_is_refused(
     assert reported in printed.err.splitlines()[0]
 
 
-def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
+def test_snapshot_supplies_missing_values(tmp_path: Path) -> None:
     """Kernel and memory come from the snapshot; flags override it."""
     vm = "/proc/sys/vm/dirty"
     answers: dict[Ask, Answer] = {
@@ -278,14 +278,14 @@ def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
     assert outcomes(newer)["PRF001"] == "pass"
 
 
-def test_it_needs_no_privileges() -> None:
+def test_plan_needs_no_privileges() -> None:
     """The simulation creates no named file and mounts nothing."""
     mine, theirs = run("plan", *DISK), run_as_nobody("plan", *DISK)
     assert theirs.returncode == mine.returncode
     assert theirs.stdout == mine.stdout
 
 
-def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
+def test_report_is_written_to_a_file(tmp_path: Path) -> None:
     """The file is written completely or not at all, as by a scan."""
     file = tmp_path / "plan.json"
     done = run("plan", *DISK, "-f", "json", "-o", str(file))
@@ -300,14 +300,14 @@ def test_quiet_is_one_line() -> None:
     assert re.fullmatch(r"/dev/sdX on /data: 1 filesystem: .*\n", run("plan", "-q", *DISK).stdout)
 
 
-def test_no_locale_makes_it_crash() -> None:
+def test_any_locale_works() -> None:
     """Characters that the stream cannot encode are replaced."""
-    done = run("plan", *TWELVE, env={"PYTHONIOENCODING": "ascii"})
+    done = run("plan", *TWELVE_DISKS, env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode in {0, 1, 3}
     assert done.stdout.isascii()
 
 
-def test_no_environment_changes_what_mke2fs_makes(tmp_path: Path) -> None:
+def test_environment_does_not_affect_mke2fs(tmp_path: Path) -> None:
     """Neither the user's configuration nor a mke2fs on the user's PATH is used."""
     fake = tmp_path / "mke2fs"
     fake.write_text("#!/bin/sh\nexit 1\n")
@@ -318,7 +318,7 @@ def test_no_environment_changes_what_mke2fs_makes(tmp_path: Path) -> None:
     assert run("plan", *DISK, env=env).stdout == run("plan", *DISK).stdout
 
 
-def test_the_example_of_the_help_runs() -> None:
+def test_help_example_runs() -> None:
     """The first example works as printed."""
     help_text = run("plan", "--help").stdout
     assert "ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational" in help_text
@@ -326,9 +326,9 @@ def test_the_example_of_the_help_runs() -> None:
     assert done.returncode == 1
 
 
-def test_memory_is_taken_with_the_kernels_limits() -> None:
+def test_memory_uses_the_default_dirty_limits() -> None:
     """The kernel allows 20 % of it to be dirty; the assumption is printed."""
-    report = plan_json("--size", "1T", *ALL_GIVEN)
+    report = plan_json("--size", "1T", *COMPLETE_INPUT)
     (finding,) = next(v for v in report["verdicts"] if v["rule"] == "PRF002")["findings"]
     limit = next(each for each in finding["evidence"] if each["label"] == "dirty limit")
     assert limit["value"].startswith("13107 MiB (vm.dirty_ratio = 20 % of 65536 MiB available")

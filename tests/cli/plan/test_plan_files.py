@@ -17,7 +17,7 @@ from support.program import run
 
 pytestmark = needs_e2fsprogs
 
-TWO = """
+TWO_FILESYSTEMS = """
 kernel = "6.1.76"
 mount-options = "noatime"
 [[filesystem]]
@@ -29,7 +29,7 @@ mount-point = "/b"
 mount-options = "nobarrier"
 write-cache = "back"
 """
-CLOUD = """#cloud-config
+CLOUD_CONFIG = """#cloud-config
 disk_setup:
   /dev/nvme1n1: {table_type: gpt, layout: [25, 75]}
 fs_setup:
@@ -39,10 +39,10 @@ mounts:
 """
 
 
-def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
+def test_each_filesystem_has_a_report(tmp_path: Path) -> None:
     """The most severe exit code wins; ndjson has a line for each."""
     file = tmp_path / "plan.toml"
-    file.write_text(TWO)
+    file.write_text(TWO_FILESYSTEMS)
     done = run("plan", str(file), "-f", "ndjson")
     assert done.returncode == 1
     reports = [json.loads(line) for line in done.stdout.splitlines()]
@@ -62,9 +62,7 @@ def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
         ('device = "/dev/vdb"', "/dev/vdb: a plan needs --size"),
     ],
 )
-def test_an_error_names_the_filesystem_of_a_document(
-    tmp_path: Path, last: str, reported: str
-) -> None:
+def test_error_names_the_filesystem_of_a_document(tmp_path: Path, last: str, reported: str) -> None:
     """One of several filesystems lacks a size."""
     file = tmp_path / "plan.toml"
     file.write_text(f'[[filesystem]]\nmount-point = "/a"\nsize = "1G"\n[[filesystem]]\n{last}\n')
@@ -72,7 +70,7 @@ def test_an_error_names_the_filesystem_of_a_document(
     assert (done.returncode, reported in done.stderr) == (2, True), done.stderr
 
 
-def test_an_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) -> None:
+def test_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) -> None:
     """Other lines of the file are not planned."""
     file = tmp_path / "ks.cfg"
     file.write_text("part /boot --fstype=xfs --size=800\npart /home --fstype=ext4 --grow\n")
@@ -80,16 +78,16 @@ def test_an_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("words", [["-f", "json"], ["-o", "FILE"]])
-def test_several_reports_are_not_one_document(tmp_path: Path, words: list[str]) -> None:
+def test_several_reports_in_one_document_are_refused(tmp_path: Path, words: list[str]) -> None:
     """Neither JSON nor a file can contain two."""
     file = tmp_path / "plan.toml"
-    file.write_text(TWO)
+    file.write_text(TWO_FILESYSTEMS)
     done = run("plan", str(file), *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "several filesystems are one report each" in done.stderr
 
 
-def test_a_file_has_keys_of_the_policy(tmp_path: Path) -> None:
+def test_plan_file_may_have_policy_keys(tmp_path: Path) -> None:
     """Each key is overridden by its flag."""
     file = tmp_path / "plan.toml"
     file.write_text(
@@ -104,7 +102,7 @@ def test_a_file_has_keys_of_the_policy(tmp_path: Path) -> None:
     assert run("plan", str(file), "-q", "--fail-on", "critical").returncode == 1
 
 
-def test_a_profile_is_judged_in_a_plan() -> None:
+def test_plan_with_a_profile() -> None:
     """The printed lines satisfy its requirements."""
     words = "--size 256M --kernel 6.1.76 --profile tidb --select CMP007".split()
     done = run("plan", *words)
@@ -112,7 +110,7 @@ def test_a_profile_is_judged_in_a_plan() -> None:
     assert "-o nodelalloc,noatime" in done.stdout
 
 
-def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
+def test_plan_from_standard_input(tmp_path: Path) -> None:
     """A dash selects it, as in other commands."""
     file = tmp_path / "plan.toml"
     file.write_text('size = "256M"\nkernel = "6.1.76"\n')
@@ -121,7 +119,7 @@ def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_closed_standard_input_is_an_error(
+def test_closed_standard_input_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The program may run under cron or as a service, which may close it."""
@@ -130,7 +128,7 @@ def test_a_closed_standard_input_is_an_error(
     assert "-: standard input is closed" in capsys.readouterr().err
 
 
-def test_three_flags_are_enough_for_a_cloud_volume() -> None:
+def test_three_flags_suffice_for_a_cloud_volume() -> None:
     """With size, option and distribution, no missing input can fail the plan."""
     words = "--size 2TB --mount-options noatime --os debian:12".split()
     assert run("plan", "-q", *words).returncode == 0
@@ -140,7 +138,7 @@ def test_three_flags_are_enough_for_a_cloud_volume() -> None:
     assert "6.1.0-9-amd64 of 6.1.27-1" in shown
 
 
-def test_a_plan_is_judged_for_the_oldest_and_the_newest_kernel() -> None:
+def test_plan_is_judged_for_oldest_and_newest_kernel() -> None:
     """Ubuntu 20.04 has 5.4, which does not know orphan_file, and 5.15, which does."""
     words = ["--size", "256M", "--select", "CMP002", "--mkfs", "-O orphan_file"]
     found = json.loads(run("plan", *words, "--os", "ubuntu:20.04", "-f", "json").stdout)
@@ -151,7 +149,7 @@ def test_a_plan_is_judged_for_the_oldest_and_the_newest_kernel() -> None:
     assert run("plan", *words, "--os", "ubuntu:22.04", "-q").returncode == 0
 
 
-def test_all_missing_flags_are_named_at_once() -> None:
+def test_error_names_all_missing_flags() -> None:
     """This includes required flags and those that complete the plan."""
     assert "a plan needs --size and --chunk" in run("plan", "--raid0", "4").stderr
     words = "--raid0 4 --chunk 512K --size 1T --mount-options nobarrier".split()
@@ -172,7 +170,7 @@ def test_all_missing_flags_are_named_at_once() -> None:
         (["x", "--from-kickstart", "y"], "ext4audit: the options --from-... with a file exclude"),
     ],
 )
-def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:
+def test_unknown_value_is_refused(words: list[str], reported: str) -> None:
     """The error names the known values."""
     done = run("plan", "--size", "1G", *words)
     assert done.returncode == 2
@@ -189,9 +187,7 @@ def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:
         ("6.19.2", [], "low"),
     ],
 )
-def test_the_page_size_is_that_of_the_kernel(
-    kernel: str, page: list[str], severity: str | None
-) -> None:
+def test_page_size_by_kernel_and_option(kernel: str, page: list[str], severity: str | None) -> None:
     """It comes from the option, else from the release's architecture, else it is 4 KiB."""
     words = ["--size", "1G", "--mkfs", "-b 65536", "--select", "CMP008", "--kernel", kernel]
     (verdict,) = json.loads(run("plan", *words, *page, "-f", "json").stdout)["verdicts"]
@@ -199,10 +195,10 @@ def test_the_page_size_is_that_of_the_kernel(
     assert found == ([] if severity is None else [severity])
 
 
-def test_cloud_init_is_planned(tmp_path: Path) -> None:
+def test_cloud_init_document(tmp_path: Path) -> None:
     """The partition gets its share of --size; the printed line has its options."""
     file = tmp_path / "user-data.yaml"
-    file.write_text(CLOUD)
+    file.write_text(CLOUD_CONFIG)
     words = ["--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12"]
     done = run("plan", *words)
     assert done.returncode == 0, done.stderr
@@ -223,7 +219,7 @@ Content-Type: text/x-shellscript
 --B
 Content-Type: text/cloud-config
 
-{CLOUD}
+{CLOUD_CONFIG}
 --B
 Content-Type: text/x-include-url
 
@@ -233,7 +229,7 @@ https://example.com/more
 
 
 @pytest.mark.parametrize("raw", [MULTIPART.encode(), gzip.compress(MULTIPART.encode())])
-def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw: bytes) -> None:
+def test_multipart_cloud_config(tmp_path: Path, raw: bytes) -> None:
     """Terraform's cloudinit_config makes such messages, also compressed; unread parts are named."""
     file = tmp_path / "user-data"
     file.write_bytes(raw)
@@ -244,7 +240,7 @@ def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw:
     assert "not planned: a part is an #include" in done.stderr
 
 
-def test_a_template_that_is_no_yaml_is_to_be_rendered(tmp_path: Path) -> None:
+def test_jinja_template_must_be_rendered_first(tmp_path: Path) -> None:
     """A YAML error would not mention jinja."""
     file = tmp_path / "user-data"
     file.write_text("## template: jinja\n#cloud-config\n{% if x %}\na: 1\n{% endif %}\n")
@@ -260,7 +256,7 @@ def test_a_template_that_is_no_yaml_is_to_be_rendered(tmp_path: Path) -> None:
         (["/a --size=300", "/b --size=1 --grow"], [300, 2048]),
     ],
 )
-def test_a_stated_size_is_not_replaced(
+def test_size_flag_does_not_replace_a_size_in_the_document(
     tmp_path: Path, lines: list[str], sizes_mib: list[int]
 ) -> None:
     """--size applies to a filesystem without a size in the document; otherwise it is unused."""
@@ -274,7 +270,7 @@ def test_a_stated_size_is_not_replaced(
     assert ("--size is not used" in done.stderr) is (2048 not in sizes_mib)
 
 
-HOSTILE = {
+HOSTILE_YAML = {
     "merge keys": "a: &a {x: 1}\nb: {<<: [*a, *a]}\n",
     "aliases": "a: &a [1]\nb: [" + ", ".join(["*a"] * 200) + "]\n",
     "deep": "[" * 100 + "]" * 100,
@@ -285,7 +281,7 @@ HOSTILE = {
 }
 
 
-def test_a_volume_has_its_capacity(tmp_path: Path) -> None:
+def test_kubernetes_volume_capacity(tmp_path: Path) -> None:
     """The size is in the unit that nearly all manifests use."""
     pytest.importorskip("yaml")
     file = tmp_path / "volume.yaml"
@@ -299,12 +295,12 @@ def test_a_volume_has_its_capacity(tmp_path: Path) -> None:
     assert fs["stack"][0]["size_bytes"] == 100 << 30
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_YAML)
 @pytest.mark.parametrize("flag", ["--from-cloud-init", "--from-storage-class"])
 def test_hostile_yaml_is_refused(tmp_path: Path, name: str, flag: str) -> None:
     """It is refused before anything is built; no Python object is created."""
     file = tmp_path / "hostile.yaml"
-    file.write_text(HOSTILE[name])
+    file.write_text(HOSTILE_YAML[name])
     done = run("plan", flag, str(file), "--size", "1G")
     assert (done.returncode, done.stdout) == (2, "")
     assert "not YAML that can be read" in done.stderr
@@ -320,7 +316,7 @@ def test_without_pyyaml_the_extra_is_named(
     assert "ext4audit[yaml]" in capsys.readouterr().err
 
 
-def test_the_data_are_whole() -> None:
+def test_tables_are_complete() -> None:
     """Every release has kernels with a source, and every kind of disk has keys of a plan."""
     for release in known_releases():
         kernels = kernels_of(*release.split(":"))
@@ -345,13 +341,13 @@ def test_the_data_are_whole() -> None:
         ([], "max_sectors_kb is left open: 1280, from kernel 6.17 on 4096"),
     ],
 )
-def test_a_value_of_a_disk_can_depend_on_the_kernel(kernel: list[str], told: str) -> None:
+def test_disk_value_that_depends_on_the_kernel(kernel: list[str], told: str) -> None:
     """If the plan's kernels differ, or a vendor backports changes, the value is left open."""
     words = ["--size", "256M", "--select", "CMP002", "--on", "hdd", *kernel]
     assert told in run("plan", *words).stdout
 
 
-def test_a_plan_says_what_is_not_confirmed() -> None:
+def test_plan_reports_unconfirmed_kernels() -> None:
     """The kernel is printed with its source, which does not confirm it."""
     shown = run("plan", "--size", "256M", "--select", "CMP002", "--os", "alinux:3").stdout
     (kernels,) = [line for line in shown.splitlines() if "runs its own kernels" in line]
@@ -362,7 +358,7 @@ def test_a_plan_says_what_is_not_confirmed() -> None:
     ("words", "is_assumed"),
     [(("256M",), True), (("256M", "--mkfs", "-b 1024"), False), (("512M",), False)],
 )
-def test_a_small_filesystem_says_which_sectors_are_assumed(
+def test_small_filesystem_reports_the_assumed_sector_size(
     words: tuple[str, ...], *, is_assumed: bool
 ) -> None:
     """On disks with sectors of 4096 bytes, mke2fs does not make smaller blocks."""

@@ -56,7 +56,7 @@ def test_units_with_a_B_are_decimal(text: str, size_bytes: int) -> None:  # noqa
         ("107374182400000m", 100 << 30),
     ],
 )
-def test_each_quantity_of_kubernetes_is_a_size(text: str, size_bytes: int) -> None:
+def test_kubernetes_quantities(text: str, size_bytes: int) -> None:
     """A plan reads what the manifest parser returns."""
     assert size_of(size_of_quantity(text)) == size_bytes
 
@@ -78,7 +78,7 @@ def test_other_sizes_are_refused(text: str) -> None:
         ("0", "0 is not between"),
     ],
 )
-def test_a_chunk_that_no_array_has_is_refused(text: str, reported: str) -> None:
+def test_invalid_chunk_is_refused(text: str, reported: str) -> None:
     """People write 512KB for mdadm's 512K; stride=125 would not fit any disk."""
     with pytest.raises(ValueError, match=re.escape(reported)):
         chunk_of(text)
@@ -88,7 +88,7 @@ def test_a_chunk_that_no_array_has_is_refused(text: str, reported: str) -> None:
 @pytest.mark.parametrize(
     ("text", "path"), [("/data", "/data"), ("//srv/./a/", "/srv/a"), ("/", "/"), ("/a b", "/a b")]
 )
-def test_paths_are_spelled_as_the_kernel_spells_them(text: str, path: str) -> None:
+def test_paths_are_normalized_like_the_kernel(text: str, path: str) -> None:
     """Otherwise the fstab entry would not match the mount."""
     assert path_of(text) == path
 
@@ -110,7 +110,7 @@ def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
         ('context="a:b,c",ro', ('context="a:b,c"', "ro")),
     ],
 )
-def test_mount_options_are_split_outside_quotes(text: str, words: tuple[str, ...]) -> None:
+def test_quoted_commas_do_not_split_mount_options(text: str, words: tuple[str, ...]) -> None:
     """SELinux contexts may contain commas."""
     assert mount_options_of(text) == words
 
@@ -123,21 +123,21 @@ def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["data=bogus", "data", "errors=", "errors=stop"])
-def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
+def test_option_that_every_kernel_refuses(word: str) -> None:
     """The mount line of such a plan would fail."""
     with pytest.raises(ValueError, match="the kernel refuses it"):
         mount_options_of(f"noatime,{word}")
 
 
 @pytest.mark.parametrize("word", ["remount", "bind", "rbind", "move"])
-def test_an_operation_of_mount_is_no_option(word: str) -> None:
+def test_mount_operations_are_refused(word: str) -> None:
     """`mount -o remount` mounts nothing new, and `bind` does not mount a filesystem."""
     with pytest.raises(ValueError, match="an operation of mount"):
         mount_options_of(f"noatime,{word}")
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])
-def test_a_limit_is_a_number_that_is_not_negative(text: str) -> None:
+def test_negative_limits_are_refused(text: str) -> None:
     """Flags and files have the same limits."""
     assert count_of("0") == 0
     assert count_of(256) == 256

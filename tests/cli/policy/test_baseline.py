@@ -29,22 +29,24 @@ def read(path: Path) -> Any:
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
+def old_report(tmp_path: Path) -> Path:
     """Write the report of the host with barriers off."""
     assert scan("--from", NOBARRIER, to=tmp_path / "old.json") == 1
     return tmp_path / "old.json"
 
 
-def test_nothing_of_the_baseline_counts(old: Path, tmp_path: Path) -> None:
+def test_findings_of_the_baseline_do_not_count(old_report: Path, tmp_path: Path) -> None:
     """The same host has the exit code of a host without findings, and shows them as known."""
     new = tmp_path / "new.json"
-    assert scan("--from", NOBARRIER, "--baseline", str(old), "--allow-incomplete", to=new) == 0
+    assert (
+        scan("--from", NOBARRIER, "--baseline", str(old_report), "--allow-incomplete", to=new) == 0
+    )
     summary = read(new)["summary"]
-    assert summary["known"] == sum(read(old)["summary"]["findings"].values()) > 0
+    assert summary["known"] == sum(read(old_report)["summary"]["findings"].values()) > 0
     assert summary["fixed"] == 0
 
 
-def edited(old: Path, **changes: Any) -> Path:
+def edited_report(old: Path, **changes: Any) -> Path:
     """Change one finding in a report."""
     report = read(old)
     finding = next(f for v in report["verdicts"] for f in v["findings"] if v["rule"] == "DUR001")
@@ -53,62 +55,64 @@ def edited(old: Path, **changes: Any) -> Path:
     return old
 
 
-def test_what_is_new_counts_and_what_is_gone_is_fixed(old: Path, tmp_path: Path) -> None:
+def test_new_and_fixed_findings(old_report: Path, tmp_path: Path) -> None:
     """Here a finding is new because the fact differs from the baseline's."""
-    edited(old, fact="another", message="It was so.")
+    edited_report(old_report, fact="another", message="It was so.")
     new = tmp_path / "new.json"
-    assert scan("--from", NOBARRIER, "--baseline", str(old), to=new) == 1
+    assert scan("--from", NOBARRIER, "--baseline", str(old_report), to=new) == 1
     (fixed,) = read(new)["fixed"]
     assert (fixed["rule"], fixed["fact"], fixed["message"]) == ("DUR001", "another", "It was so.")
     (found,) = (f for v in read(new)["verdicts"] for f in v["findings"] if v["rule"] == "DUR001")
     assert not found["known"]
 
 
-def test_the_sum_in_the_text_tells_both(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_counts_known_and_fixed_findings(
+    old_report: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The last line counts known and fixed findings."""
-    run_program(["scan", "--from", NOBARRIER, "--baseline", str(edited(old, fact="x")), "-q"])
+    run_program(
+        ["scan", "--from", NOBARRIER, "--baseline", str(edited_report(old_report, fact="x")), "-q"]
+    )
     assert "in the baseline, 1 fixed" in capsys.readouterr().out
 
 
-def test_a_report_of_a_baseline_is_a_baseline(old: Path) -> None:
+def test_report_with_a_baseline_is_a_baseline(old_report: Path) -> None:
     """Known findings stay known in later reports, even if written to the baseline's file."""
     for _ in range(2):
-        words = ("--baseline", str(old), "--allow-incomplete")
-        assert scan("--from", NOBARRIER, *words, to=old) == 0
+        words = ("--baseline", str(old_report), "--allow-incomplete")
+        assert scan("--from", NOBARRIER, *words, to=old_report) == 0
 
 
-def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
+def test_baseline_of_a_renamed_single_host(old_report: Path, tmp_path: Path) -> None:
     """A single report is the baseline of the single scanned host, whatever its name."""
     source = tmp_path / "renamed.json"
     source.write_bytes(Original(Path(NOBARRIER)).single("another-name"))
-    words = ("--baseline", str(old), "--allow-incomplete")
+    words = ("--baseline", str(old_report), "--allow-incomplete")
     assert scan("--from", str(source), *words, to=tmp_path / "new.json") == 0
 
 
-def test_a_host_with_another_name_and_the_same_filesystem_is_named(
-    old: Path, tmp_path: Path
-) -> None:
+def test_host_with_another_name_and_the_same_filesystem(old_report: Path, tmp_path: Path) -> None:
     """It was renamed, or both come from one image: then its findings are another host's."""
     source, kept, new = (tmp_path / name for name in ("db2.json", "kept.json", "new.json"))
     source.write_bytes(Original(Path(NOBARRIER)).single("db2"))
-    kept.write_text(old.read_text().replace('"name": "lab"', '"name": "db1"'))
+    kept.write_text(old_report.read_text().replace('"name": "lab"', '"name": "db1"'))
     scan("--from", str(source), "--baseline", str(kept), to=new)
     (notice,) = read(new)["notices"]
     assert "is of 'lvm-linear-nobarrier', and counts because 'db2' has the UUID" in notice
 
 
-def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -> None:
+def test_baseline_of_another_host_has_no_effect(old_report: Path, tmp_path: Path) -> None:
     """Both lack nofail for /data on different filesystems: CMP004 was treated as known."""
     other = str(HOSTS / "al2-dioread-nolock-nodelalloc" / "snapshot")
     new = tmp_path / "new.json"
-    words = ("--baseline", str(old), "--select", "CMP004", "--fail-on", "low")
+    words = ("--baseline", str(old_report), "--select", "CMP004", "--fail-on", "low")
     assert scan("--from", other, *words, to=new) == 1
     assert read(new)["summary"]["known"] == 0
     assert ["is of 'lvm-linear-nobarrier'" in each for each in read(new)["notices"]] == [True]
 
 
 @pytest.mark.parametrize("name", ["localhost", "unknown"])
-def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_path: Path) -> None:
+def test_generic_host_name_does_not_identify_a_host(name: str, tmp_path: Path) -> None:
     """Both hosts have the name, and lack nofail for /data on different filesystems."""
     for fixture, path in (("lvm-linear-nobarrier", "a"), ("al2-dioread-nolock-nodelalloc", "b")):
         (tmp_path / path).write_bytes(Original(HOSTS / fixture / "snapshot").single(name))
@@ -122,18 +126,18 @@ def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_p
 
 
 @pytest.mark.parametrize("command", [("scan", "--from", NOBARRIER, "--baseline"), ("diff",)])
-def test_two_reports_of_one_host_are_refused(
-    command: tuple[str, ...], old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_two_baselines_of_one_host_are_refused(
+    command: tuple[str, ...], old_report: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the refusal, whichever report came first was used."""
     merged = tmp_path / "merged.ndjson"
-    merged.write_text(2 * f"{json.dumps(read(old))}\n")
-    more = () if command[0] == "scan" else (str(old),)
+    merged.write_text(2 * f"{json.dumps(read(old_report))}\n")
+    more = () if command[0] == "scan" else (str(old_report),)
     assert run_program([*command, str(merged), *more]) == 2
     assert "several reports of lvm-linear-nobarrier" in capsys.readouterr().err
 
 
-def test_the_plans_of_one_file_are_told_apart(
+def test_plans_of_one_file_are_distinguished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They share key and device number: findings of the first plan hid those of the others."""
@@ -154,8 +158,8 @@ def test_the_plans_of_one_file_are_told_apart(
     assert known("--baseline", str(out)) == [0, 1, 1]
 
 
-def test_another_host_of_a_fleet_is_not_hidden(
-    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_baseline_of_a_fleet_applies_by_host(
+    old_report: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a fleet a baseline applies to the host it names; hosts without one are reported.
 
@@ -177,10 +181,10 @@ def test_another_host_of_a_fleet_is_not_hidden(
     assert re.findall("not in the baseline.*: (.*)", capsys.readouterr().err) == ["three"]
     assert known["three"] == 0
     assert known["one"] == known["two"] > 0
-    assert scan("--from", str(folder), "--baseline", str(old), to=new, fmt="ndjson") == 1
+    assert scan("--from", str(folder), "--baseline", str(old_report), to=new, fmt="ndjson") == 1
 
 
-def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) -> None:
+def test_baseline_and_diff_match_hosts_by_key(tmp_path: Path) -> None:
     """Machines cloned from one image share name and superblocks; only the keys differ."""
     folder, out, new = tmp_path / "fleet", tmp_path / "out.ndjson", tmp_path / "new.ndjson"
     folder.mkdir()
@@ -201,7 +205,7 @@ def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) ->
     assert len(differences["db2"]["new"]) == known["db1"]
 
 
-def test_a_host_is_not_taken_for_one_that_could_not_be_read(tmp_path: Path) -> None:
+def test_unread_host_does_not_match_another(tmp_path: Path) -> None:
     """Each run could read only one of two machines, whose findings were taken for the other's."""
     first, second, new = (tmp_path / name for name in ("one.ndjson", "two.ndjson", "new.json"))
     for read_one, out in (("db1", first), ("db2", second)):
@@ -228,7 +232,7 @@ def without_keys(path: Path) -> None:
     path.write_text("".join(f"{json.dumps(document)}\n" for document in documents))
 
 
-def test_hosts_without_keys_are_disambiguated_by_their_superblocks(tmp_path: Path) -> None:
+def test_hosts_without_keys_match_by_superblock(tmp_path: Path) -> None:
     """Many hosts are called localhost, and older reports have no keys."""
     folder = tmp_path / "fleet"
     folder.mkdir()
@@ -245,7 +249,7 @@ def test_hosts_without_keys_are_disambiguated_by_their_superblocks(tmp_path: Pat
         assert report["summary"]["fixed"] == 0
 
 
-def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
+def test_fleet_against_itself_has_no_new_findings(tmp_path: Path) -> None:
     """Twenty hosts are audited in as many processes as there are cores."""
     write_fleet(tmp_path / "fleet", 20)
     out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
@@ -254,7 +258,7 @@ def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
     assert scan("--from", str(tmp_path / "fleet"), *words, to=new, fmt="ndjson") == 0
 
 
-ODD_OUTCOME = (
+REPORT_WITH_INVALID_OUTCOME = (
     '{"schema_version": "1.1", "host": {"name": "x"}, "filesystems": [], "verdicts": '
     '[{"rule": "DUR001", "filesystem": null, "findings": [], "outcome": "odd"}]}'
 )
@@ -276,10 +280,10 @@ ODD_OUTCOME = (
         ("[" * 100000, "it is nested too deep"),
         ('{"a": ' + "9" * 5000 + "}", "a number has thousands of digits"),
         ('{"schema_version": "1.1", "host": {"name": 3}, "filesystems": [], "verdicts": []}', "3"),
-        (ODD_OUTCOME, "'odd' is not a valid Outcome"),
+        (REPORT_WITH_INVALID_OUTCOME, "'odd' is not a valid Outcome"),
     ],
 )
-def test_what_is_no_report_ends_with_2(
+def test_invalid_baseline_exits_2(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A misread baseline would make every finding new, or none."""
@@ -295,9 +299,7 @@ def test_what_is_no_report_ends_with_2(
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/"])
-def test_a_file_that_cannot_be_read_ends_with_2(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_baseline_exits_2(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An empty name is a missing file, not the absence of a baseline."""
     assert run_program(["scan", "--from", NOBARRIER, "--baseline", word]) == 2
     assert "internal" not in capsys.readouterr().err

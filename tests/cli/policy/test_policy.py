@@ -26,7 +26,7 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "the cache ha
 
 
 @pytest.fixture
-def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nested_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work three directories below a fresh one, on a host without its own policy."""
     for module in (cli, policy_file):
         monkeypatch.setattr(module, "OF_THE_HOST", str(tmp_path / "of the host"))
@@ -36,110 +36,112 @@ def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(path: Path, word: str) -> None:
+def write_policy(path: Path, word: str) -> None:
     """Write a policy that selects one rule."""
     path.write_text(f'select = "{word}"\n')
 
 
-def test_the_nearest_file_counts_alone(below: Path) -> None:
+def test_only_the_nearest_policy_applies(nested_folder: Path) -> None:
     """The search goes up from the working directory; files farther up are ignored."""
-    put(below / "of the host", "LAY001")
+    write_policy(nested_folder / "of the host", "LAY001")
     assert read_policy(None).select == ("LAY001",)
-    put(below / "ext4audit.toml", "DUR001")
+    write_policy(nested_folder / "ext4audit.toml", "DUR001")
     assert read_policy(None).select == ("DUR001",)
-    (below / "a" / "b" / "ext4audit.toml").write_text('fail_on = "low"\n')
+    (nested_folder / "a" / "b" / "ext4audit.toml").write_text('fail_on = "low"\n')
     assert (read_policy(None).select, read_policy(None).fail_on) == ((), "low")
-    put(below / "named", "PRF001")
-    assert read_policy(str(below / "named")).select == ("PRF001",)
+    write_policy(nested_folder / "named", "PRF001")
+    assert read_policy(str(nested_folder / "named")).select == ("PRF001",)
 
 
-def test_an_empty_file_ends_the_search(below: Path) -> None:
+def test_empty_policy_ends_the_search(nested_folder: Path) -> None:
     """An empty policy disables all others, as does --config /dev/null."""
-    put(below / "ext4audit.toml", "DUR001")
-    (below / "a" / "ext4audit.toml").write_text("")
+    write_policy(nested_folder / "ext4audit.toml", "DUR001")
+    (nested_folder / "a" / "ext4audit.toml").write_text("")
     assert read_policy(None).select == ()
     assert read_policy("/dev/null").select == ()
 
 
-def test_a_directory_of_that_name_is_no_policy(below: Path) -> None:
+def test_directory_named_like_a_policy_is_ignored(nested_folder: Path) -> None:
     """The search continues in the parent directory."""
-    (below / "a" / "ext4audit.toml").mkdir()
-    put(below / "ext4audit.toml", "DUR001")
+    (nested_folder / "a" / "ext4audit.toml").mkdir()
+    write_policy(nested_folder / "ext4audit.toml", "DUR001")
     assert read_policy(None).select == ("DUR001",)
 
 
-def test_a_removed_working_directory_has_none(below: Path) -> None:
+def test_removed_working_directory_has_no_policy(nested_folder: Path) -> None:
     """The host's policy is still found."""
-    put(below / "of the host", "LAY001")
-    (below / "a" / "b" / "c").rmdir()
+    write_policy(nested_folder / "of the host", "LAY001")
+    (nested_folder / "a" / "b" / "c").rmdir()
     assert read_policy(None).select == ("LAY001",)
 
 
 NOBODY = 65534
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
-@AS_ROOT
+@needs_root
 @pytest.mark.parametrize("mode", [0o755, 0o777])
 @pytest.mark.parametrize("given", ["file", "link", "directory", "target's directory"])
-def test_a_strangers_file_is_refused(given: str, mode: int, below: Path) -> None:
+def test_policy_of_another_user_is_refused(given: str, mode: int, nested_folder: Path) -> None:
     """Two directories up it could silence root's scan, even through a link."""
-    below.chmod(mode)
-    path, other = below / "ext4audit.toml", below / "other"
+    nested_folder.chmod(mode)
+    path, other = nested_folder / "ext4audit.toml", nested_folder / "other"
     other.mkdir()
-    put(other / "mine", "DUR001")
+    write_policy(other / "mine", "DUR001")
     if given in {"link", "target's directory"}:
         path.symlink_to(other / "mine")
     else:
-        put(path, "DUR001")
-    strange = {"directory": below, "target's directory": other}.get(given, path)
+        write_policy(path, "DUR001")
+    strange = {"directory": nested_folder, "target's directory": other}.get(given, path)
     os.chown(strange, NOBODY, NOBODY, follow_symlinks=False)
     with pytest.raises(click.UsageError, match=r"ext4audit\.toml: it or its directory belongs to"):
         read_policy(None)
     assert read_policy(str(path)).select == ("DUR001",)
 
 
-def test_the_hosts_file_is_refused_as_well(below: Path) -> None:
+def test_writable_host_policy_is_refused(nested_folder: Path) -> None:
     """If a package leaves it world-writable, everybody could change the policy."""
-    put(below / "of the host", "LAY001")
-    (below / "of the host").chmod(0o666)
+    write_policy(nested_folder / "of the host", "LAY001")
+    (nested_folder / "of the host").chmod(0o666)
     with pytest.raises(click.UsageError, match="of the host: others may write to it"):
         read_policy(None)
 
 
 @pytest.mark.parametrize("which", ["file", "directory"])
 @pytest.mark.parametrize("mode", [0o757, 0o1777, 0o777])
-def test_what_others_may_write_is_refused(which: str, mode: int, below: Path) -> None:
+def test_policy_that_others_can_write_is_refused(
+    which: str, mode: int, nested_folder: Path
+) -> None:
     """Anyone with write access there could silence findings."""
-    path = below / "ext4audit.toml"
-    put(path, "DUR001")
+    path = nested_folder / "ext4audit.toml"
+    write_policy(path, "DUR001")
     assert read_policy(None).select == ("DUR001",)
-    (path if which == "file" else below).chmod(mode)
+    (path if which == "file" else nested_folder).chmod(mode)
     with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
         read_policy(None)
 
 
-@pytest.mark.parametrize("way", ["another link", "a linked directory"])
-def test_each_link_on_the_way_is_looked_at(way: str, below: Path) -> None:
+@pytest.mark.parametrize("link", ["another link", "a linked directory"])
+def test_every_link_to_the_policy_is_checked(link: str, nested_folder: Path) -> None:
     """With write access to a link's directory one could redirect it to another file of root's."""
-    home, shared = below / "home", below / "shared"
+    home, shared = nested_folder / "home", nested_folder / "shared"
     home.mkdir()
     shared.mkdir()
-    put(home / "mine", "DUR001")
-    (shared / "next").symlink_to(home / "mine" if way == "another link" else home)
-    tail = () if way == "another link" else ("mine",)
-    (below / "ext4audit.toml").symlink_to((shared / "next").joinpath(*tail))
+    write_policy(home / "mine", "DUR001")
+    (shared / "next").symlink_to(home / "mine" if link == "another link" else home)
+    tail = () if link == "another link" else ("mine",)
+    (nested_folder / "ext4audit.toml").symlink_to((shared / "next").joinpath(*tail))
     assert read_policy(None).select == ("DUR001",)
     shared.chmod(0o777)
     with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
         read_policy(None)
 
 
-def test_links_that_lead_to_one_another_end(below: Path) -> None:
+def test_circular_links_are_no_policy(nested_folder: Path) -> None:
     """A loop of links is not a file, so no policy is found in this directory."""
-    (below / "ext4audit.toml").symlink_to("other")
-    (below / "other").symlink_to("ext4audit.toml")
-    assert read_policy(None).path != str(below / "ext4audit.toml")
+    (nested_folder / "ext4audit.toml").symlink_to("other")
+    (nested_folder / "other").symlink_to("ext4audit.toml")
+    assert read_policy(None).path != str(nested_folder / "ext4audit.toml")
 
 
 ACL = struct.Struct("<HHI")
@@ -149,16 +151,16 @@ NO_ID = 0xFFFFFFFF
 
 @pytest.mark.parametrize("which", ["file", "directory"])
 @pytest.mark.parametrize(("mask", "refused"), [(7, True), (5, False)])
-def test_an_access_control_list_may_let_others_write(
-    which: str, mask: int, below: Path, *, refused: bool
+def test_policy_writable_by_an_acl_is_refused(
+    which: str, mask: int, nested_folder: Path, *, refused: bool
 ) -> None:
     """The mode shows the ACL mask as group permissions: a listed user can write."""
-    path = below / "ext4audit.toml"
-    put(path, "DUR001")
+    path = nested_folder / "ext4audit.toml"
+    write_policy(path, "DUR001")
     entries = [(1, 7, NO_ID), (2, 7, NOBODY), (4, 5, NO_ID), (16, mask, NO_ID), (32, 5, NO_ID)]
     raw = struct.pack("<I", 2) + b"".join(ACL.pack(*entry) for entry in entries)
     try:
-        os.setxattr(path if which == "file" else below, "system.posix_acl_access", raw)
+        os.setxattr(path if which == "file" else nested_folder, "system.posix_acl_access", raw)
     except OSError as error:
         pytest.skip(f"no access control lists here: {error}")
     if not refused:
@@ -168,13 +170,13 @@ def test_an_access_control_list_may_let_others_write(
         read_policy(None)
 
 
-@AS_ROOT
+@needs_root
 @pytest.mark.parametrize("which", ["file", "directory"])
-def test_only_the_callers_group_may_write(which: str, below: Path) -> None:
+def test_only_the_callers_group_may_have_write_access(which: str, nested_folder: Path) -> None:
     """Many distributions use private groups; any other group counts as others."""
-    path = below / "ext4audit.toml"
-    put(path, "DUR001")
-    shared = path if which == "file" else below
+    path = nested_folder / "ext4audit.toml"
+    write_policy(path, "DUR001")
+    shared = path if which == "file" else nested_folder
     shared.chmod(0o775)
     assert read_policy(None).select == ("DUR001",)
     os.chown(shared, 0, NOBODY)
@@ -183,13 +185,15 @@ def test_only_the_callers_group_may_write(which: str, below: Path) -> None:
         read_policy(None)
 
 
-@AS_ROOT
-def test_the_user_who_became_root_is_trusted(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_root
+def test_policy_of_the_sudo_user_is_trusted(
+    nested_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`sudo ext4audit scan` in a user's own directory uses the user's own file."""
-    path = below / "ext4audit.toml"
-    put(path, "DUR001")
+    path = nested_folder / "ext4audit.toml"
+    write_policy(path, "DUR001")
     path.chmod(0o664)
-    for each in (path, below):
+    for each in (path, nested_folder):
         os.chown(each, 4242, 4242)
     with pytest.raises(click.UsageError, match=r"another user \(4242\)"):
         read_policy(None)
@@ -201,9 +205,7 @@ def test_the_user_who_became_root_is_trusted(below: Path, monkeypatch: pytest.Mo
         read_policy(None)
 
 
-def test_a_file_that_does_not_answer_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_policy_file_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A FIFO without a writer simulates a dead server."""
     os.mkfifo(tmp_path / "policy")
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.05)
@@ -212,7 +214,7 @@ def test_a_file_that_does_not_answer_is_given_up(
 
 
 @pytest.mark.parametrize(("fmt", "sources"), sample_of(product(FORMATS, (1, 2)), __name__))
-def test_every_format_names_the_policy_in_force(
+def test_every_format_names_the_active_policy(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Readers of a clean report must know what may have silenced it."""
@@ -237,7 +239,7 @@ def test_every_format_names_the_policy_in_force(
         (f"#{'x' * (1 << 20)}", "it is longer than 1 MiB"),
     ],
 )
-def test_what_cannot_be_ends_with_2_and_the_files_name(
+def test_invalid_policy_exits_2_and_names_the_file(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The log of a job shows which file to correct."""
@@ -253,7 +255,7 @@ def test_what_cannot_be_ends_with_2_and_the_files_name(
 @pytest.mark.parametrize(
     "words", ["scan --knowledge", "scan --probe", "plan", "plan --from-kickstart"]
 )
-def test_a_file_that_is_no_text_is_refused_in_words(
+def test_binary_policy_is_a_clear_error(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message is not that of Python's codec."""
@@ -264,7 +266,7 @@ def test_a_file_that_is_no_text_is_refused_in_words(
     assert reported.endswith("it is not UTF-8 (byte 2)")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_policy(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """PowerShell 5 and some Windows editors write one."""
     path = tmp_path / "policy"
     path.write_bytes(b'\xef\xbb\xbfselect = "DUR001"\n')
@@ -272,15 +274,13 @@ def test_a_byte_order_mark_is_no_part_of_the_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/", "/proc/self/mem"])
-def test_a_file_that_cannot_be_read_is_refused(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_policy_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """This includes an empty name: an unset variable must not select another policy."""
     assert run_program(["scan", "--from", NOBARRIER, "--config", word]) == 2
     assert "internal" not in capsys.readouterr().err
 
 
-def scanned(tmp_path: Path, text: str, *words: str) -> tuple[int, Any]:
+def scan_with_policy(tmp_path: Path, text: str, *words: str) -> tuple[int, Any]:
     """Scan with a policy; return the exit code and the report."""
     (tmp_path / "policy").write_text(text)
     out = tmp_path / "out.json"
@@ -289,7 +289,7 @@ def scanned(tmp_path: Path, text: str, *words: str) -> tuple[int, Any]:
     return code, json.loads(out.read_text())
 
 
-def codes(report: Any) -> set[str]:
+def rule_codes(report: Any) -> set[str]:
     """Return the rules of a report."""
     return {verdict["rule"] for verdict in report["verdicts"]}
 
@@ -304,16 +304,18 @@ def codes(report: Any) -> set[str]:
         ('ignore = "DUR001"', ("--select", "DUR001"), {"DUR001"}),
     ],
 )
-def test_the_command_line_wins(
+def test_command_line_overrides_the_policy(
     text: str, words: tuple[str, ...], rules: set[str], tmp_path: Path
 ) -> None:
     """--select replaces the file's select and ignore, --ignore adds to it."""
-    assert codes(scanned(tmp_path, text, *words)[1]) == rules
+    assert rule_codes(scan_with_policy(tmp_path, text, *words)[1]) == rules
 
 
-def test_a_pedantic_policy_judges_by_every_rule(tmp_path: Path) -> None:
+def test_pedantic_policy_enables_every_rule(tmp_path: Path) -> None:
     """This includes rules that are off by default."""
-    assert codes(scanned(tmp_path, "")[1]) < codes(scanned(tmp_path, "pedantic = true")[1])
+    assert rule_codes(scan_with_policy(tmp_path, "")[1]) < rule_codes(
+        scan_with_policy(tmp_path, "pedantic = true")[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -324,16 +326,16 @@ def test_a_pedantic_policy_judges_by_every_rule(tmp_path: Path) -> None:
         (f'select = "DUR001"\n{ACCEPTED}', (), 0),
     ],
 )
-def test_the_policy_decides_the_exit_code(
+def test_exit_code_by_threshold_and_suppressions(
     text: str, words: tuple[str, ...], code: int, tmp_path: Path
 ) -> None:
     """Its threshold and its suppressions decide."""
-    assert scanned(tmp_path, text, *words, "--allow-incomplete")[0] == code
+    assert scan_with_policy(tmp_path, text, *words, "--allow-incomplete")[0] == code
 
 
-def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
+def test_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
     """It is marked, counted separately, and has no other effect."""
-    _, report = scanned(tmp_path, f'select = "DUR001"\n{ACCEPTED}owner = "ops"\n')
+    _, report = scan_with_policy(tmp_path, f'select = "DUR001"\n{ACCEPTED}owner = "ops"\n')
     (finding,) = (f for verdict in report["verdicts"] for f in verdict["findings"])
     reported = {"reason": "the cache has a battery", "expires": None, "owner": "ops"}
     assert finding["suppression"] == reported
@@ -346,17 +348,19 @@ def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expires", "words"), [("2020-01-31", "expired on 2020-01-31"), ("2999-01-31", None)]
 )
-def test_an_expired_suppression_is_reported_and_holds_no_more(
+def test_expired_suppression_is_reported_and_ignored(
     expires: str, words: str | None, tmp_path: Path
 ) -> None:
     """The finding counts again, and the report says why."""
-    code, report = scanned(tmp_path, f"{ACCEPTED}expires = {expires}\n", "--select", "DUR001")
+    code, report = scan_with_policy(
+        tmp_path, f"{ACCEPTED}expires = {expires}\n", "--select", "DUR001"
+    )
     assert code == (1 if words else 0)
     assert len(report["notices"]) == (1 if words else 0)
     assert all(words in notice for notice in report["notices"] if words)
 
 
-def test_a_suppression_without_a_match_is_reported(
+def test_unmatched_suppression_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The text shows it too: a cured finding no longer needs its suppression."""
@@ -367,7 +371,7 @@ def test_a_suppression_without_a_match_is_reported(
 
 
 @pytest.mark.parametrize("words", [("-q",), ("-f", "csv"), ("-f", "json"), ("-f", "nagios")])
-def test_where_no_text_shows_it_it_is_reported_on_standard_error(
+def test_notices_are_on_standard_error_for_machine_formats(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Jobs that only write machine formats have a log, too."""
@@ -377,7 +381,7 @@ def test_where_no_text_shows_it_it_is_reported_on_standard_error(
 
 
 @pytest.mark.parametrize("words", [("--select", "LAY001"), ("/nowhere",)])
-def test_what_was_not_judged_may_still_match(
+def test_suppression_of_a_skipped_rule_is_not_unmatched(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With another rule or filesystem selected, the audit could not find a match."""
@@ -387,7 +391,9 @@ def test_what_was_not_judged_may_still_match(
     assert "matches no finding" not in reported.out + reported.err
 
 
-def test_a_fleet_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmatched_suppression_of_a_fleet_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A suppression that matches on one host is not stale on the others."""
     text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
     (tmp_path / "policy").write_text(text)
@@ -403,8 +409,8 @@ def test_a_fleet_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "LAY001" in notices[0]
 
 
-def test_the_file_is_found_by_the_program(tmp_path: Path) -> None:
+def test_policy_in_the_working_directory_is_found(tmp_path: Path) -> None:
     """It is found in the working directory, without an option."""
-    put(tmp_path / "ext4audit.toml", "DUR001")
+    write_policy(tmp_path / "ext4audit.toml", "DUR001")
     done = run("scan", "--from", NOBARRIER, "-f", "json", cwd=tmp_path)
-    assert codes(json.loads(done.stdout)) == {"DUR001"}
+    assert rule_codes(json.loads(done.stdout)) == {"DUR001"}

@@ -28,7 +28,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
         (("etcd=/a=b",), [("etcd", "/a=b")]),
     ],
 )
-def test_words_choose_profiles(
+def test_profile_option(
     words: tuple[str, ...], chosen: list[tuple[str, str | None]]
 ) -> None:
     """Lists use commas and the option repeats; a name alone applies to every filesystem."""
@@ -46,14 +46,14 @@ def test_words_choose_profiles(
         ("tidb=data", "--profile tidb=data: a mount point starts with /"),
     ],
 )
-def test_what_names_no_profile_is_refused(word: str, reported: str) -> None:
+def test_unknown_profile_is_refused(word: str, reported: str) -> None:
     """A requirement that is silently not judged would look satisfied."""
     with pytest.raises(click.UsageError) as raised:
         active_profiles([word])
     assert reported in raised.value.message
 
 
-def scanned(tmp_path: Path, *words: str) -> Any:
+def scan_with(tmp_path: Path, *words: str) -> Any:
     """Return the report of a healthy host."""
     out = tmp_path / "out.json"
     run_program(["scan", "--from", HEALTHY, *words, "-f", "json", "-o", str(out)])
@@ -65,28 +65,28 @@ def outcomes(report: Any, code: str) -> set[str]:
     return {verdict["outcome"] for verdict in report["verdicts"] if verdict["rule"] == code}
 
 
-def test_a_profile_brings_the_rules_that_judge_it(tmp_path: Path) -> None:
+def test_profile_enables_its_rules(tmp_path: Path) -> None:
     """CMP007 and optional rules about the product are enabled; --select replaces them."""
-    assert outcomes(scanned(tmp_path), "CMP007") == set()
-    assert outcomes(scanned(tmp_path, "--profile", "neo4j"), "CMP007") == {"fail"}
-    assert outcomes(scanned(tmp_path, "--profile", "postgres"), "PRF007") == {"pass"}
-    chosen = scanned(tmp_path, "--profile", "neo4j", "--select", "DUR")
+    assert outcomes(scan_with(tmp_path), "CMP007") == set()
+    assert outcomes(scan_with(tmp_path, "--profile", "neo4j"), "CMP007") == {"fail"}
+    assert outcomes(scan_with(tmp_path, "--profile", "postgres"), "PRF007") == {"pass"}
+    chosen = scan_with(tmp_path, "--profile", "neo4j", "--select", "DUR")
     assert outcomes(chosen, "CMP007") == set()
 
 
-def test_a_profile_is_for_what_its_glob_names(tmp_path: Path) -> None:
+def test_profile_applies_to_matching_mount_points(tmp_path: Path) -> None:
     """Filesystems mounted elsewhere have no requirements; the report shows name and glob."""
-    report = scanned(tmp_path, "--profile", "neo4j=/nowhere/*")
+    report = scan_with(tmp_path, "--profile", "neo4j=/nowhere/*")
     assert outcomes(report, "CMP007") == {"not_applicable"}
     assert report["profiles"] == [{"name": "neo4j", "mount_points": "/nowhere/*"}]
 
 
-def test_the_policy_file_may_choose_them(tmp_path: Path) -> None:
+def test_profiles_of_the_policy(tmp_path: Path) -> None:
     """The command line replaces its choice."""
     (tmp_path / "policy").write_text('profile = ["neo4j"]\n')
     config = ("--config", str(tmp_path / "policy"))
-    assert scanned(tmp_path, *config)["profiles"][0]["name"] == "neo4j"
-    chosen = scanned(tmp_path, *config, "--profile", "etcd")
+    assert scan_with(tmp_path, *config)["profiles"][0]["name"] == "neo4j"
+    chosen = scan_with(tmp_path, *config, "--profile", "etcd")
     assert [each["name"] for each in chosen["profiles"]] == ["etcd"]
 
 
@@ -109,7 +109,7 @@ def test_a_name_that_is_a_value_and_a_table_is_explained(
     assert (advice in capsys.readouterr().err) == is_told
 
 
-def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
+def test_profiles_apply_to_fleets(tmp_path: Path) -> None:
     """Profiles are passed to the worker processes."""
     out = tmp_path / "out.ndjson"
     sources = ("--from", f"db1={HEALTHY}", "--from", f"db2={HEALTHY}")
@@ -130,18 +130,18 @@ def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_profile_for_no_mount_is_reported(
+def test_unmatched_profile_is_reported(
     tmp_path: Path, words: tuple[str, ...], *, reported: bool
 ) -> None:
     """Like an unmatched suppression, it is only reported if all filesystems were audited."""
-    notices = scanned(tmp_path, *words)["notices"]
+    notices = scan_with(tmp_path, *words)["notices"]
     assert [("tidb" in each, "no mount point" in each) for each in notices] == (
         [(True, True)] if reported else []
     )
 
 
 @pytest.mark.parametrize(("place", "reported"), [("/nowhere", True), ("/", False)])
-def test_a_profile_of_a_fleet_needs_one_host(
+def test_unmatched_profile_of_a_fleet_is_reported_once(
     capfd: pytest.CaptureFixture[str], place: str, *, reported: bool
 ) -> None:
     """It is reported once, if no host has such a mount."""
@@ -161,12 +161,12 @@ def test_a_profile_of_a_fleet_needs_one_host(
         ('profiles = ["tidb"]\n', (), []),
     ],
 )
-def test_a_profile_that_nothing_chooses_is_reported(
+def test_unselected_site_profile_is_reported(
     more: str, words: tuple[str, ...], idle: list[str], tmp_path: Path
 ) -> None:
     """Its requirements were not judged; if a run selects other profiles, it is not reported."""
     demands = 'reason = "so"\nrequires = ["noatime"]\n'
     path = tmp_path / "policy.toml"
     path.write_text(f'{more}[profile.x]\n{demands}[profile.y]\n{demands}mounts = ["/"]\n')
-    notices = scanned(tmp_path, "--config", str(path), *words)["notices"]
+    notices = scan_with(tmp_path, "--config", str(path), *words)["notices"]
     assert [each.split()[2] for each in notices if "holds nowhere" in each] == idle

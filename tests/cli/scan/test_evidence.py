@@ -58,14 +58,14 @@ def subjects(*targets: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("target", "fstype"), [("/proc", "proc"), ("/proc/self/status", "proc"), ("/sys", "sysfs")]
 )
-def test_a_target_that_is_not_on_ext4_is_refused(target: str, fstype: str) -> None:
+def test_target_not_on_ext4_is_refused(target: str, fstype: str) -> None:
     """The message names the target, its filesystem type, and where that is mounted."""
     where = {"proc": "/proc", "sysfs": "/sys"}[fstype]
     expected = f"ext4audit: {target}: not ext4: {fstype} (mounted on {where})"
     assert first_line(run("scan", target)) == expected
 
 
-def test_all_targets_that_are_not_on_ext4_are_named() -> None:
+def test_error_names_all_targets_not_on_ext4() -> None:
     """If no target is left to audit, the error names all of them."""
     reported = first_line(run("scan", "/proc", "/sys"))
     assert "/proc: not ext4: proc" in reported
@@ -73,7 +73,7 @@ def test_all_targets_that_are_not_on_ext4_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "missing\x1b[31m\nline", "-rf", "a/b/c", "x" * 300])
-def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
+def test_missing_target_is_refused(tmp_path: Path, name: str) -> None:
     """The error is one line, with control characters escaped."""
     done = run("scan", "--", str(tmp_path / name))
     reported = first_line(done)
@@ -83,25 +83,25 @@ def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> N
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_an_empty_target_is_refused() -> None:
+def test_empty_target_is_refused() -> None:
     """An unset variable in a script must not audit something else."""
     assert first_line(run("scan", "")) == "ext4audit: '': does not exist"
 
 
-def test_a_missing_target_stops_the_audit_of_the_others() -> None:
+def test_missing_target_beside_others_is_refused() -> None:
     """A misspelt path beside a correct one is an error, not a partial audit."""
     assert first_line(run("scan", "/proc", "/no/such/place")).endswith(": does not exist")
 
 
 @pytest.mark.usefixtures("root_is_ext4")
-def test_the_root_directory_is_one_filesystem() -> None:
+def test_root_directory_is_one_filesystem() -> None:
     """A mount point selects its superblock."""
     (found,) = subjects("/")
     assert "/" in found["mount_points"]
 
 
 @pytest.mark.usefixtures("root_is_ext4")
-def test_a_link_is_followed(tmp_path: Path) -> None:
+def test_symbolic_link_is_followed(tmp_path: Path) -> None:
     """A symbolic link selects the filesystem of its target."""
     link = tmp_path / "link"
     link.symlink_to("/")
@@ -117,7 +117,7 @@ def test_targets_on_one_superblock_are_one_subject() -> None:
 
 
 @pytest.mark.usefixtures("root_is_ext4")
-def test_what_is_not_on_ext4_is_reported_beside_what_is() -> None:
+def test_targets_not_on_ext4_are_reported_and_skipped() -> None:
     """The rest is audited, and standard error names the skipped targets."""
     done = run("scan", "-q", "/", "/proc")
     assert done.returncode in FINISHED
@@ -159,7 +159,7 @@ def fleet(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> None:
+def test_every_snapshot_container_gives_the_same_report(tmp_path: Path) -> None:
     """A directory, a tar, one file and standard input only differ in the source's name."""
     original = Original(RAID10)
     (tmp_path / "a.tgz").write_bytes(original.tar("lab"))
@@ -180,7 +180,7 @@ def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> 
     assert without_source(json.loads(piped.stdout)) == without_source(expected)
 
 
-def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
+def test_replay_equals_the_live_report(tmp_path: Path) -> None:
     """Replaying this host's answers gives the same report, including gaps."""
     recorder = RecordingSource(LiveSource())
     host = assemble_host(recorder, "2026-01-02T03:04:05Z")
@@ -195,7 +195,7 @@ def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
     assert {**replayed, "tool": None} == {**without_source(json.loads(live)), "tool": None}
 
 
-def test_one_source_has_every_format_and_exit_code() -> None:
+def test_one_source_in_every_format() -> None:
     """Text, JSON and one line of NDJSON are possible; findings exit with 1, as in a live scan."""
     text = scan("--from", str(NOBARRIER))
     assert text.returncode == 1
@@ -210,7 +210,7 @@ def test_one_source_has_every_format_and_exit_code() -> None:
 @pytest.mark.parametrize(
     "target", ["DEVICE", "NAME", "NUMBER", "UUID", "MOUNT", "MOUNT/deeper/file"]
 )
-def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
+def test_target_of_a_captured_host(target: str) -> None:
     """It may be a device, UUID, mount point or path below it; this host is not read."""
     (fs,) = report("--from", str(RAID10))["filesystems"]
     words = {
@@ -225,7 +225,7 @@ def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
     assert [each["id"] for each in found["filesystems"]] == [fs["id"]]
 
 
-def test_a_path_of_a_captured_host_is_told_the_mount_that_it_would_be_on() -> None:
+def test_path_of_a_captured_host_selects_its_mount() -> None:
     """A mistyped path selects its mount, because nothing can check whether it exists."""
     (fs,) = report("--from", str(RAID10))["filesystems"]
     place = fs["mount_points"][0]
@@ -240,14 +240,14 @@ def test_a_path_of_a_captured_host_is_told_the_mount_that_it_would_be_on() -> No
         assert scan("--from", str(RAID10), target, *options).stderr == expected
 
 
-def test_a_target_that_names_nothing_is_refused() -> None:
+def test_unknown_target_of_a_captured_host_is_refused() -> None:
     """Nothing is audited: exit 2, and the message repeats the word."""
     done = scan("--from", str(RAID10), "/dev/nothing")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no ext4 filesystem is called /dev/nothing" in done.stderr
 
 
-def test_a_directory_of_one_host_is_that_host(tmp_path: Path) -> None:
+def test_unpacked_snapshot_is_one_host(tmp_path: Path) -> None:
     """An unpacked tar is audited like the tar: as a whole report, not as a line of a fleet."""
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "it.tgz").write_bytes(Original(RAID10).tar("lab"))
@@ -255,7 +255,7 @@ def test_a_directory_of_one_host_is_that_host(tmp_path: Path) -> None:
     assert found["source"]["label"] == f"{tmp_path}/fleet/it.tgz"
 
 
-def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
+def test_fleet_has_one_line_per_host(fleet: Path) -> None:
     """Lines are in the order of names; an unreadable host gets a line, and the rest go on."""
     done = scan("-f", "ndjson", "--from", str(fleet), "--select", "PRF001,PRF002")
     assert done.returncode == 1
@@ -274,7 +274,7 @@ def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
     )
 
 
-def test_every_line_obeys_a_schema(fleet: Path) -> None:
+def test_every_line_matches_a_schema(fleet: Path) -> None:
     """Reports match the report's schema; lines of unread sources have a separate schema."""
     reports, unread = (
         jsonschema.Draft202012Validator(json.loads(run("schema", *option).stdout))
@@ -287,7 +287,7 @@ def test_every_line_obeys_a_schema(fleet: Path) -> None:
     assert [unread.is_valid(line) for line in lines] == [False] * 6 + [True] * 2
 
 
-def test_the_text_of_a_fleet_is_a_sum_by_rule(fleet: Path) -> None:
+def test_fleet_text_is_a_summary_by_rule(fleet: Path) -> None:
     """Each rule with findings shows its hosts and their number; -q shows the totals only."""
     words = ("--from", str(fleet), "--select", "PRF001,PRF002")
     unread = "host00006 (neither a snapshot nor an archive), host00007 (neither a file nor a"
@@ -302,7 +302,7 @@ def test_the_text_of_a_fleet_is_a_sum_by_rule(fleet: Path) -> None:
     assert scan("-q", "-f", "ndjson", *words).stderr.splitlines() == lines[-1:]
 
 
-def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None:
+def test_verbose_fleet_has_each_report_before_the_summary(fleet: Path) -> None:
     """Each report starts with its source, even if it is unread; the sum has all rules."""
     shown = scan("-v", "--from", str(fleet), "--select", "PRF001,PRF002").stdout
     first = shown.splitlines()[0]
@@ -326,7 +326,7 @@ def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None
         (["garbage"], ["--allow-incomplete"], 2),
     ],
 )
-def test_the_exit_code_is_the_worst_of_all(
+def test_fleet_exit_code_is_the_worst(
     tmp_path: Path, names: list[str], arguments: list[str], code: int
 ) -> None:
     """The order is 1, 3, 0; an unreadable host is incomplete; if all are, the exit code is 2."""
@@ -348,7 +348,7 @@ def test_the_exit_code_is_the_worst_of_all(
         ([*TWO_HOSTS, "/gone", ""], "no host has a filesystem that is called /gone, ''"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> None:
+def test_invalid_combinations_are_refused(arguments: list[str], message: str) -> None:
     """The exit code is 2, and the message gives the reason."""
     done = scan(*arguments)
     assert done.returncode == 2
@@ -356,7 +356,7 @@ def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_standard_input_can_be_one_of_many() -> None:
+def test_standard_input_as_one_source_of_many() -> None:
     """A worker has no standard input, so its evidence is read in advance."""
     stdin = Original(NOBARRIER).tar("piped")
     done = scan("-f", "ndjson", "--from", str(RAID10), "--from", "-", stdin=stdin)
@@ -365,7 +365,7 @@ def test_standard_input_can_be_one_of_many() -> None:
     assert [line["source"]["key"] for line in lines] == ["md-raid10", "piped"]
 
 
-def test_a_hostile_name_is_shown_and_kept(tmp_path: Path) -> None:
+def test_hostile_file_name_is_escaped(tmp_path: Path) -> None:
     """A file name with ESC and bytes does not reach the terminal raw; JSON has its bytes."""
     name = os.fsencode(str(tmp_path)) + b"/\x1b[31m\xff"
     with open(name, "wb") as file:  # noqa: PTH123 - bytes, not text
@@ -381,7 +381,7 @@ def test_a_hostile_name_is_shown_and_kept(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["source"]["label_b64"]
 
 
-def test_a_file_of_lines_appears_whole(fleet: Path, tmp_path: Path) -> None:
+def test_output_file_of_a_fleet_is_complete(fleet: Path, tmp_path: Path) -> None:
     """With -o nothing is on standard output, and the file has every line."""
     done = scan("-f", "ndjson", "--from", str(fleet), "-o", str(tmp_path / "out"))
     assert done.stdout == ""
@@ -389,7 +389,7 @@ def test_a_file_of_lines_appears_whole(fleet: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def long_scan(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a scan of a fleet that takes seconds, with its output in a pipe."""
     write_fleet(tmp_path / "many", 200)
     command = [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from"]
@@ -405,29 +405,29 @@ def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def test_ctrl_c_ends_all_processes_without_a_traceback(endless: subprocess.Popen[bytes]) -> None:
+def test_ctrl_c_ends_all_worker_processes(long_scan: subprocess.Popen[bytes]) -> None:
     """The whole process group gets the signal, as from a terminal; exit 130, one line."""
-    assert endless.stdout is not None
-    endless.stdout.readline()
-    os.killpg(endless.pid, signal.SIGINT)
-    _, errors = endless.communicate(timeout=PATIENCE_SECONDS)
-    assert endless.returncode == 130
+    assert long_scan.stdout is not None
+    long_scan.stdout.readline()
+    os.killpg(long_scan.pid, signal.SIGINT)
+    _, errors = long_scan.communicate(timeout=PATIENCE_SECONDS)
+    assert long_scan.returncode == 130
     assert errors == b"ext4audit: interrupted\n"
-    assert _gone(endless.pid)
+    assert _has_ended(long_scan.pid)
 
 
-def test_a_closed_pipe_is_no_finding(endless: subprocess.Popen[bytes]) -> None:
+def test_closed_pipe_ends_the_fleet_quietly(long_scan: subprocess.Popen[bytes]) -> None:
     """With `| head -1` the fleet ends silently, with exit code 141."""
-    assert endless.stdout is not None
-    endless.stdout.readline()
-    endless.stdout.close()
-    assert endless.wait(PATIENCE_SECONDS) == 141
-    assert endless.stderr is not None
-    assert endless.stderr.read() == b""
-    assert _gone(endless.pid)
+    assert long_scan.stdout is not None
+    long_scan.stdout.readline()
+    long_scan.stdout.close()
+    assert long_scan.wait(PATIENCE_SECONDS) == 141
+    assert long_scan.stderr is not None
+    assert long_scan.stderr.read() == b""
+    assert _has_ended(long_scan.pid)
 
 
-def _gone(group: int) -> bool:
+def _has_ended(group: int) -> bool:
     """Return whether all processes of a group end soon."""
 
     def is_gone() -> bool:
@@ -440,7 +440,7 @@ def _gone(group: int) -> bool:
     return wait_until(is_gone)
 
 
-def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
+def test_hostile_sources_do_not_affect_others(fleet: Path) -> None:
     """Zeros, a path traversal and two mixed hosts are errors in their own lines."""
     (fleet / "zeros.tgz").write_bytes(gzip.compress(bytes(64 << 20)))
     mixed = io.BytesIO()
@@ -467,7 +467,7 @@ def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
     assert reasons["out.tar"].startswith("a path that could leave the archive")
 
 
-def test_a_page_is_in_the_encoding_that_it_names() -> None:
+def test_output_is_utf_8_in_any_locale() -> None:
     """HTML declares UTF-8, and Prometheus requires it, even in another locale."""
     latin = {"PYTHONIOENCODING": "latin-1"}
     done = run("scan", "--from", f"é={NOBARRIER}", "-f", "html", env=latin)

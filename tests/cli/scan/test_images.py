@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ MIB = 1 << 20
 AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 
 
-def make(image: Path, *options: str, at: int = 0) -> Path:
+def make_filesystem(image: Path, *options: str, at: int = 0) -> Path:
     """Make a filesystem of 16 MiB in a file, at a byte offset."""
     where = ("-E", f"offset={at}") if at else ()
     shell("mke2fs", "-q", "-F", "-t", "ext4", *where, *options, image, "16M")
@@ -32,7 +34,7 @@ def make(image: Path, *options: str, at: int = 0) -> Path:
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     """Return an image of a healthy filesystem."""
-    return make(tmp_path / "fs.img")
+    return make_filesystem(tmp_path / "fs.img")
 
 
 @pytest.fixture
@@ -41,22 +43,18 @@ def disk(tmp_path: Path) -> Path:
     image = tmp_path / "disk.img"
     grow(image, 64 * MIB)
     with_gpt(image, {1: (2048, 34815), 2: (34816, 67583)})
-    make(image, "-L", "good", at=MIB)
-    make(image, "-L", "bad", at=17 * MIB)
+    make_filesystem(image, "-L", "good", at=MIB)
+    make_filesystem(image, "-L", "bad", at=17 * MIB)
     shell("tune2fs", "-o", "nobarrier", f"{image}?offset={17 * MIB}")
     return image
 
 
 @pytest.fixture
-def public(tmp_path: Path) -> Path:
-    """Let everybody read this test's files: pytest's folders are private to its user.
-
-    The folders stay open, because other processes' tests share those above.
-    """
-    for each in (tmp_path, *tmp_path.parents):
-        if each.stat().st_mode & 0o5 != 0o5:
-            each.chmod(0o755)
-    return tmp_path
+def shared_image(image: Path) -> Iterator[Path]:
+    """Move the image to a folder that everybody can enter: pytest's are private to its user."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(shutil.move(image, folder))
 
 
 def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
@@ -66,7 +64,7 @@ def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, A
     return found
 
 
-def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
+def test_clean_image_is_a_complete_audit(image: Path) -> None:
     """Exit 0: rules need nothing that only a mount shows; a note says what was audited."""
     done = run("scan", "-f", "json", str(image))
     found = report(done)
@@ -80,7 +78,7 @@ def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
     assert done.stderr == f"ext4audit: {image}: {AS_IMAGE}\n"
 
 
-def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
+def test_text_says_that_it_is_an_image(image: Path) -> None:
     """No host is named, because none was audited."""
     done = run("scan", str(image))
     assert done.stdout.splitlines()[0].startswith(f"image {image}")
@@ -88,14 +86,14 @@ def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
     assert run("scan", "-q", str(image)).stdout.startswith(f"image {image}: 1 filesystem: ")
 
 
-def test_the_report_of_images_obeys_the_schema(disk: Path) -> None:
+def test_image_report_matches_the_schema(disk: Path) -> None:
     """Consumers of JSON need no special case for images."""
     schema = json.loads(run("schema").stdout)
     found = report(run("scan", "-f", "json", str(disk)), code=1)
     jsonschema.Draft202012Validator(schema).validate(found)
 
 
-def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
+def test_host_rules_do_not_judge_images(image: Path) -> None:
     """HLT003 is the only rule about a host that also judges images."""
     found = report(run("scan", "-f", "json", str(image)))
     verdicts = found["verdicts"]
@@ -106,7 +104,7 @@ def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
     }
 
 
-def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
+def test_image_with_recorded_errors_is_not_clean(image: Path) -> None:
     """Its superblock requires e2fsck before the next mount."""
     shell("debugfs", "-w", "-R", "ssv state 2", image)
     found = report(run("scan", "-f", "json", str(image)), code=1)
@@ -114,7 +112,7 @@ def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
     assert failed["rule"] == "HLT003"
 
 
-def test_what_the_superblock_hides_is_found_before_it_is_mounted(disk: Path) -> None:
+def test_hidden_superblock_option_of_a_partition_is_found(disk: Path) -> None:
     """Each partition is a filesystem; finding and command name the partition."""
     found = report(run("scan", "-f", "json", str(disk)), code=1)
     assert [fs["label"] for fs in found["filesystems"]] == ["good", "bad"]
@@ -127,7 +125,7 @@ def test_what_the_superblock_hides_is_found_before_it_is_mounted(disk: Path) -> 
     assert commands[0] == f"tune2fs -o ^nobarrier '{disk}?offset={17 * MIB}'"
 
 
-def test_the_printed_command_cures_the_partition(disk: Path) -> None:
+def test_printed_command_fixes_the_partition(disk: Path) -> None:
     """It runs on the file, the check holds, and the next scan is clean."""
     found = report(run("scan", "-f", "json", str(disk)), code=1)
     (failed,) = [v for v in found["verdicts"] if v["outcome"] == "fail"]
@@ -142,7 +140,7 @@ def test_the_printed_command_cures_the_partition(disk: Path) -> None:
     assert run("scan", str(disk)).returncode == 1
 
 
-def test_images_and_mounts_make_one_report_of_this_host(image: Path) -> None:
+def test_images_and_mounts_in_one_report(image: Path) -> None:
     """If any target belongs to this host, the source is live, and host rules apply."""
     if root_fstype() != "ext4":
         pytest.skip(f"/ is {root_fstype()}, not ext4")
@@ -154,7 +152,7 @@ def test_images_and_mounts_make_one_report_of_this_host(image: Path) -> None:
     assert "DRF006" in [verdict["rule"] for verdict in found["verdicts"]]
 
 
-def test_two_images_are_one_report(image: Path, disk: Path) -> None:
+def test_two_images_in_one_report(image: Path, disk: Path) -> None:
     """A copy has a separate id, and a repeated target is audited once."""
     copy = image.with_name("copy.img")
     shell("cp", image, copy)
@@ -165,28 +163,26 @@ def test_two_images_are_one_report(image: Path, disk: Path) -> None:
     assert found["source"]["label"] == f"{image}, {copy}, {disk}"
 
 
-@pytest.mark.usefixtures("public")
-def test_an_image_is_audited_without_root(image: Path) -> None:
+def test_image_is_audited_without_root(shared_image: Path) -> None:
     """Read permission for the file is enough for the same verdicts."""
-    image.chmod(0o444)
+    shared_image.chmod(0o444)
     root, nobody = (
-        run("scan", "-f", "json", str(image)),
-        run_as_nobody("scan", "-f", "json", str(image)),
+        run("scan", "-f", "json", str(shared_image)),
+        run_as_nobody("scan", "-f", "json", str(shared_image)),
     )
     assert report(nobody)["verdicts"] == report(root)["verdicts"]
 
 
-@pytest.mark.usefixtures("public")
-def test_a_file_that_may_not_be_read_is_reported(image: Path) -> None:
+def test_unreadable_image_is_reported(shared_image: Path) -> None:
     """Like any file it then selects the filesystem that holds it, and a note says so."""
-    image.chmod(0o400)
-    done = run_as_nobody("scan", str(image))
+    shared_image.chmod(0o400)
+    done = run_as_nobody("scan", str(shared_image))
     assert "not an image: not checked whether it is an image: Permission denied" in (done.stderr)
 
 
-def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) -> None:
+def test_e2image_file_is_audited_without_commands(tmp_path: Path) -> None:
     """A copy of metadata must be corrected at its origin."""
-    made = make(tmp_path / "fs.img")
+    made = make_filesystem(tmp_path / "fs.img")
     shell("tune2fs", "-o", "nobarrier", made)
     shell("e2image", made, tmp_path / "fs.e2i")
     found = report(run("scan", "-f", "json", str(tmp_path / "fs.e2i")), code=1)
@@ -204,9 +200,7 @@ def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) 
         ),
     ],
 )
-def test_an_image_that_cannot_be_read_is_a_usage_error(
-    tmp_path: Path, content: bytes, reported: str
-) -> None:
+def test_damaged_image_is_a_usage_error(tmp_path: Path, content: bytes, reported: str) -> None:
     """Nothing is audited instead."""
     path = tmp_path / "image"
     path.write_bytes(content)
@@ -215,7 +209,7 @@ def test_an_image_that_cannot_be_read_is_a_usage_error(
     assert f"{path}: {reported}" in done.stderr
 
 
-def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path) -> None:
+def test_good_image_beside_a_damaged_one_is_audited(image: Path, tmp_path: Path) -> None:
     """The bad one is reported in a message."""
     bad = tmp_path / "bad.img"
     bad.write_bytes(image.read_bytes())
@@ -225,7 +219,7 @@ def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path)
     assert f"{bad}: the checksum of its superblock is wrong" in done.stderr
 
 
-def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
+def test_disk_without_ext4_is_refused(tmp_path: Path) -> None:
     """Nothing is audited instead."""
     disk = tmp_path / "windows.img"
     grow(disk, MIB)
@@ -236,9 +230,9 @@ def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
     assert "to audit the filesystem that holds it, name its directory" in done.stderr
 
 
-def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
+def test_zeroed_superblock_error_names_the_backups(tmp_path: Path) -> None:
     """The named command repairs a copy, which can then be audited."""
-    image = make(tmp_path / "fs")
+    image = make_filesystem(tmp_path / "fs")
     shell("dd", "if=/dev/zero", f"of={image}", "bs=1024", "seek=1", "count=1", "conv=notrunc")
     for command in ("scan", "layout"):
         done = run(command, str(image))
@@ -249,11 +243,11 @@ def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["descriptors", "journal"])
-def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
+def test_damage_outside_the_superblock_makes_the_audit_incomplete(
     tmp_path: Path, where: str
 ) -> None:
     """The damage is named, with a command to check it."""
-    image = make(tmp_path / "fs.img", "-b", "4096")
+    image = make_filesystem(tmp_path / "fs.img", "-b", "4096")
     assert run("scan", str(image)).returncode == 0
     place, what = 4096, f"block groups of {image}"
     if where == "journal":
@@ -266,14 +260,14 @@ def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
     assert "ValueError" not in found["gaps"][0]["detail"]
 
 
-def test_an_image_without_a_journal_lacks_nothing(tmp_path: Path) -> None:
+def test_image_without_a_journal_has_no_gap(tmp_path: Path) -> None:
     """It has no journal to read, so there is no gap."""
-    image = make(tmp_path / "fs.img", "-O", "^has_journal")
+    image = make_filesystem(tmp_path / "fs.img", "-O", "^has_journal")
     assert json.loads(run("scan", "-f", "json", str(image)).stdout)["gaps"] == []
 
 
 @pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
-def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: str) -> None:
+def test_filesystem_type_of_an_image_is_from_its_features(tmp_path: Path, fstype: str) -> None:
     """There is no mount that shows the type."""
     image = tmp_path / "fs.img"
     shell("mke2fs", "-q", "-F", "-t", fstype, image, "16M")
@@ -281,9 +275,9 @@ def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: st
     assert f"{image}: {fstype}, " in done.stdout
 
 
-def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> None:
+def test_superblock_with_wrong_magic_number_is_destroyed(tmp_path: Path) -> None:
     """Its other fields are not trusted."""
-    image = make(tmp_path / "fs")
+    image = make_filesystem(tmp_path / "fs")
     write_at(image, {1024 + 0x38: b"\x34\x12"})
     done = run("scan", str(image))
     assert (done.returncode, done.stdout) == (2, "")
@@ -291,7 +285,7 @@ def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["junk", "junk.img"])
-def test_junk_is_refused(tmp_path: Path, name: str) -> None:
+def test_random_data_is_refused(tmp_path: Path, name: str) -> None:
     """It does not silently select the filesystem that holds it."""
     junk = tmp_path / name
     junk.write_bytes(bytes(range(256)) * 4096)
@@ -301,7 +295,7 @@ def test_junk_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("mkswap") is None, reason="util-linux makes no swap here")
-def test_what_mkswap_makes_is_named(tmp_path: Path) -> None:
+def test_swap_area_is_named_in_the_error(tmp_path: Path) -> None:
     """The swap signature is at the end of the first page."""
     path = tmp_path / "swapfile"
     grow(path, MIB)
@@ -313,17 +307,17 @@ def test_what_mkswap_makes_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [b"a\n\x1b[31m$(id).img", b"\xff\xfe.img", b"q?offset=5.img"])
-def test_a_hostile_name_stays_a_name(tmp_path: Path, name: bytes) -> None:
+def test_hostile_image_name_is_escaped(tmp_path: Path, name: bytes) -> None:
     """It is escaped on the terminal; the image is still audited."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
-    make(tmp_path / "fs.img").rename(path)
+    make_filesystem(tmp_path / "fs.img").rename(path)
     done = run("scan", "-v", str(path))
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_fifo_is_no_image(tmp_path: Path) -> None:
+def test_fifo_is_refused(tmp_path: Path) -> None:
     """It is not opened: it may never have a writer."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -332,7 +326,7 @@ def test_a_fifo_is_no_image(tmp_path: Path) -> None:
     assert "an image" not in done.stderr
 
 
-def test_a_partition_that_cannot_be_read_makes_the_audit_incomplete(disk: Path) -> None:
+def test_unreadable_partition_makes_the_audit_incomplete(disk: Path) -> None:
     """A filesystem missing from a truncated copy is not one without findings."""
     os.truncate(disk, 17 * MIB + 1500)
     done = run("scan", "-f", "json", str(disk))

@@ -35,7 +35,7 @@ def scan(folder: Path, *arguments: str) -> CompletedProcess[str]:
         return run("scan", *arguments, stdin=piped)
 
 
-def keys(text: str) -> list[str]:
+def host_keys(text: str) -> list[str]:
     """Return the keys in lines of NDJSON."""
     return [json.loads(line)["source"]["key"] for line in text.splitlines()]
 
@@ -55,10 +55,10 @@ def keys(text: str) -> list[str]:
         ("prod=-", "prod"),
     ],
 )
-def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
+def test_key_of_a_single_host(folder: Path, source: str, key: str) -> None:
     """The key is the given name, else the file's, else the host's own."""
     done = scan(folder, "-f", "ndjson", "--from", source)
-    assert keys(done.stdout) == [key]
+    assert host_keys(done.stdout) == [key]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
         (["=db1.tar.gz"], "=db1.tar.gz: No such file"),
     ],
 )
-def test_a_bad_name_is_a_usage_error(folder: Path, sources: list[str], message: str) -> None:
+def test_invalid_host_name_is_a_usage_error(folder: Path, sources: list[str], message: str) -> None:
     """The exit code is 2, and nothing is written; the message names both sources."""
     words = [f"--from={source}" for source in sources]
     done = scan(folder, *words, "-f", "ndjson", "-o", "out")
     assert done.returncode == 2
     assert message in done.stderr
-    assert not (folder / "out").exists() or not keys((folder / "out").read_text())[1:]
+    assert not (folder / "out").exists() or not host_keys((folder / "out").read_text())[1:]
 
 
-def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path) -> None:
+def test_missing_expected_hosts_are_unread(folder: Path) -> None:
     """A host whose capture was forgotten must not look clean."""
     (folder / "fetch" / "hosts.txt").write_text("db2\ndb4  # new\n")
     formats = [fmt for fmt in FORMATS if fmt != "json"]  # JSON is for one host
@@ -89,7 +89,7 @@ def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path
     assert done.returncode == 3
     assert "ignored 1 file that is not evidence of a host: fetch/run.log" in done.stderr
     assert "not in fetch/hosts.txt: db3" in done.stderr
-    assert keys((folder / "out.ndjson").read_text()) == ["db2", "db3", "db4"]
+    assert host_keys((folder / "out.ndjson").read_text()) == ["db2", "db3", "db4"]
     for fmt in formats:
         text = (folder / f"out.{fmt}").read_text()
         assert "db4" in text, fmt
@@ -105,9 +105,7 @@ def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path
         (["--from", "fleet", "--expect", "empty"], "--expect empty: lists no host"),
     ],
 )
-def test_a_list_that_cannot_be_used_is_refused(
-    folder: Path, arguments: list[str], message: str
-) -> None:
+def test_invalid_host_list_is_refused(folder: Path, arguments: list[str], message: str) -> None:
     """The exit code is 2: otherwise the hosts would look complete."""
     (folder / "hosts").write_text("db1\n")
     (folder / "empty").write_text("")
@@ -116,7 +114,7 @@ def test_a_list_that_cannot_be_used_is_refused(
     assert message in done.stderr
 
 
-def test_a_tree_of_ansible_has_a_host_a_file(folder: Path) -> None:
+def test_ansible_tree_has_one_file_per_host(folder: Path) -> None:
     """`ansible -t` writes such trees; an unreachable host is unread."""
     tree = folder / "tree"
     tree.mkdir()
@@ -125,5 +123,5 @@ def test_a_tree_of_ansible_has_a_host_a_file(folder: Path) -> None:
     (tree / "db2").write_text(json.dumps({"msg": "No route to host", "unreachable": True}))
     done = run("scan", "--from", "tree", "-f", "ndjson")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert keys(done.stdout) == ["db1.example.com", "db2"]
+    assert host_keys(done.stdout) == ["db1.example.com", "db2"]
     assert "the host is unreachable: No route to host" in lines[1]["error"]["message"]

@@ -23,7 +23,7 @@ def scan(*arguments: str) -> dict[str, Any]:
     return report
 
 
-def measured(report: dict[str, Any], verdict: str) -> dict[str, Any]:
+def rename_run(report: dict[str, Any], verdict: str) -> dict[str, Any]:
     """Return a run that measured renames on the host's array."""
     found = next(fs for fs in report["filesystems"] if fs["device"] == "/dev/md127")
     options = {"auto_da_alloc": "auto_da_alloc", "data": "data=ordered", "delalloc": "delalloc"}
@@ -56,12 +56,12 @@ def measured(report: dict[str, Any], verdict: str) -> dict[str, Any]:
         ("inconclusive", "fail", ["likely"]),
     ],
 )
-def test_a_measurement_confirms_a_likely_finding_or_passes(
+def test_measurement_confirms_or_clears_a_likely_finding(
     tmp_path: Path, verdict: str, outcome: str, confidences: list[str]
 ) -> None:
     """The fixture's stall is likely by estimate; the measurement decides, and is cited."""
     path = tmp_path / "probe.json"
-    run_of_host = measured(scan("--select", "PRF002"), verdict)
+    run_of_host = rename_run(scan("--select", "PRF002"), verdict)
     path.write_text(json.dumps(run_of_host))
     report = scan("--select", "PRF002", "--probe", str(path))
     found = next(
@@ -74,18 +74,18 @@ def test_a_measurement_confirms_a_likely_finding_or_passes(
     assert ("it was measured" in json.dumps(found)) == (verdict != "inconclusive")
 
 
-def test_a_measurement_of_another_kernel_is_not_used(tmp_path: Path) -> None:
+def test_measurement_of_another_kernel_is_ignored(tmp_path: Path) -> None:
     """The report has a notice with the reason, and the finding is unchanged."""
     path = tmp_path / "probe.json"
     before = scan("--select", "PRF002")
-    path.write_text(json.dumps({**measured(before, "healthy"), "kernel_release": "5.10"}))
+    path.write_text(json.dumps({**rename_run(before, "healthy"), "kernel_release": "5.10"}))
     report = scan("--select", "PRF002", "--probe", str(path))
     assert report["verdicts"] == before["verdicts"]
     assert any("made with Linux 5.10" in notice for notice in report["notices"])
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"kind": "ext4audit probe"}', "\xff"])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_probe_file_is_refused(tmp_path: Path, text: str) -> None:
     """The usage error is one line with the file's name."""
     path = tmp_path / "probe.json"
     path.write_text(text, encoding="latin-1")
@@ -94,7 +94,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     assert f"{path}: not the output of `ext4audit probe -f json`" in done.stderr
 
 
-def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
+def test_long_or_missing_probe_file_is_refused(tmp_path: Path) -> None:
     """A file is read up to a limit."""
     path = tmp_path / "probe.json"
     with path.open("wb") as file:
@@ -105,10 +105,10 @@ def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
     assert "No such file" in missing.stderr
 
 
-def test_a_fleet_names_the_runs_that_no_host_uses(tmp_path: Path) -> None:
+def test_fleet_reports_unused_probe_runs(tmp_path: Path) -> None:
     """Without the notice, the findings would look as if they were measured."""
     host = scan("--select", "PRF002")
-    run_ = measured(host, "healthy")
+    run_ = rename_run(host, "healthy")
     for name, changes in (("used", {}), ("unused", {"host": "other", "directory": "/other"})):
         (tmp_path / name).write_text(json.dumps({**run_, **changes}))
     options = [word for name in ("used", "unused") for word in ("--probe", str(tmp_path / name))]

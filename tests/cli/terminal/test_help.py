@@ -27,14 +27,14 @@ def test_help_is_the_same_with_colours(command: str) -> None:
     assert click.unstyle(screen) == run(*arguments).stdout
 
 
-def test_a_new_interpreter_shows_the_same() -> None:
+def test_new_interpreter_shows_the_same_help() -> None:
     """The other tests fork a process that has already loaded the program."""
     done = on_terminal("--help", "--no-pager")
     assert done == on_terminal_new("--help", "--no-pager")
 
 
 @pytest.mark.parametrize("variables", COLORLESS, ids=str)
-def test_help_obeys_the_environment(variables: dict[str, str]) -> None:
+def test_help_without_colours_is_plain(variables: dict[str, str]) -> None:
     """A terminal without colours gets plain text."""
     assert "\x1b" not in on_terminal("--help", "--no-pager", env=variables).screen
 
@@ -95,7 +95,7 @@ def test_rules_without_colour_fit_the_terminal() -> None:
     assert max(map(len, screen.splitlines())) <= 60
 
 
-def test_a_page_is_rendered_on_a_terminal() -> None:
+def test_rule_page_is_rendered_on_a_terminal() -> None:
     """Headings lose their marks, and lines fit; a pipe gets the Markdown."""
     screen = on_terminal("explain", "DUR001", "--no-pager", columns=70).screen
     assert "\x1b[" in screen
@@ -106,7 +106,7 @@ def test_a_page_is_rendered_on_a_terminal() -> None:
     assert source == run("explain", "DUR001").stdout
 
 
-def test_a_difference_is_coloured(tmp_path: Path) -> None:
+def test_diff_is_coloured(tmp_path: Path) -> None:
     """New findings are red; without colours the text equals that of a pipe."""
     (tmp_path / "new.json").write_text(run("scan", "--from", str(HOST), "-f", "json").stdout)
     report = json.loads((tmp_path / "new.json").read_text())
@@ -127,7 +127,7 @@ def test_a_difference_is_coloured(tmp_path: Path) -> None:
     ],
     ids=lambda case: case[0] if isinstance(case, tuple) else "",
 )
-def test_what_takes_long_shows_it(arguments: tuple[str, ...], doing: str) -> None:
+def test_status_line_of_slow_commands(arguments: tuple[str, ...], doing: str) -> None:
     """The status appears on a terminal, but not with -q."""
     loud = tuple(each for each in arguments if each != "-q")
     assert doing[:60] in on_terminal(*loud, with_stderr=True, columns=250, rows=999).screen

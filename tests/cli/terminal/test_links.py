@@ -36,7 +36,7 @@ SHORT = ("explain", "LAY", "--no-pager")
     ],
     ids=str,
 )
-def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linked: bool) -> None:
+def test_links_by_terminal_variables(variables: dict[str, str], *, linked: bool) -> None:
     """The terminal's variables decide, unless escape sequences are not allowed."""
     screen = on_terminal(*SHORT, env=variables).screen
     found = {each["text"]: each["page"] for each in LINK.finditer(screen)}
@@ -45,7 +45,7 @@ def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linke
     assert ("\x1b]8;" in screen) is linked
 
 
-def test_a_link_leads_to_the_page() -> None:
+def test_link_target_is_the_rule_page() -> None:
     """It is the file of the rule's page on this host."""
     found = LINK.search(with_links("see DUR001."))
     assert found is not None
@@ -64,23 +64,23 @@ def test_a_link_leads_to_the_page() -> None:
         "\x1b]8;;https://x/DUR001\x1b\\DUR001\x1b]8;;\x1b\\",
     ],
 )
-def test_other_text_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     """Other words are not rule codes, and existing links are kept."""
     assert with_links(text) == text
 
 
-def test_a_code_behind_a_colour_is_a_link() -> None:
+def test_code_after_an_escape_sequence_is_a_link() -> None:
     """The final letter of an escape sequence is not part of the code."""
     assert "\x1b]8;" in with_links("\x1b[31mDUR001\x1b[0m")
 
 
 @pytest.mark.parametrize("arguments", [("rules",), ("rules", "--color", "always")], ids=" ".join)
-def test_a_pipe_gets_no_link(arguments: tuple[str, ...]) -> None:
+def test_pipe_gets_no_links(arguments: tuple[str, ...]) -> None:
     """This holds even with colours."""
     assert "\x1b]8;" not in run(*arguments, env={"VTE_VERSION": "7600"}).stdout
 
 
-def test_a_machine_format_gets_no_link() -> None:
+def test_machine_format_gets_no_links() -> None:
     """JSON on a terminal stays JSON."""
     done = on_terminal("rules", "-f", "json", "--no-pager", env={"VTE_VERSION": "7600"})
     assert "\x1b" not in done.screen

@@ -33,7 +33,7 @@ def test_long_text_goes_to_the_pager(pager: tuple[Path, str]) -> None:
     assert "barrier-disabled" in text
 
 
-def test_the_users_less_stays(pager: tuple[Path, str]) -> None:
+def test_less_variable_of_the_user_is_kept(pager: tuple[Path, str]) -> None:
     """The default does not replace the user's value."""
     kept, path = pager
     on_terminal(*PAGE, env={"PAGER": path, "LESS": "-S"})
@@ -48,7 +48,7 @@ def test_help_and_rules_are_paged(pager: tuple[Path, str], arguments: tuple[str,
     assert kept.exists()
 
 
-def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
+def test_pager_keeps_the_exit_code(pager: tuple[Path, str]) -> None:
     """A pager that succeeds does not hide findings."""
     kept, path = pager
     snapshot = Path(__file__).parents[3] / "fixtures" / "hosts" / "lvm-linear-nobarrier"
@@ -72,7 +72,7 @@ def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
     ],
     ids=str,
 )
-def test_the_screen_gets_it_without_a_pager(
+def test_output_without_a_pager(
     pager: tuple[Path, str], arguments: tuple[str, ...], rows: int, variables: dict[str, str]
 ) -> None:
     """An option or a variable disables it, and text that fits the terminal needs none."""
@@ -83,7 +83,7 @@ def test_the_screen_gets_it_without_a_pager(
     assert not kept.exists()
 
 
-def test_a_pipe_gets_no_pager(pager: tuple[Path, str]) -> None:
+def test_pipe_gets_no_pager(pager: tuple[Path, str]) -> None:
     """PAGER has no effect then."""
     kept, path = pager
     done = run(*PAGE, env={"PAGER": path, "TERM": "xterm"})

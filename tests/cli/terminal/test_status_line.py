@@ -60,7 +60,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=str,
 )
-def test_colour_is_decided_in_one_order(
+def test_precedence_of_colour_settings(
     monkeypatch: pytest.MonkeyPatch,
     choice: str,
     variables: dict[str, str],
@@ -86,18 +86,18 @@ def test_colour_is_decided_in_one_order(
         ("koi8-r", True),
     ],
 )
-def test_glyphs_need_an_encoding_that_has_them(encoding: str, ascii_only: bool) -> None:
+def test_glyphs_by_encoding(encoding: str, ascii_only: bool) -> None:
     """If one glyph cannot be encoded, none is used."""
     assert is_ascii_only(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) is ascii_only
 
 
-def test_a_stream_without_an_encoding_is_ascii() -> None:
+def test_stream_without_an_encoding_is_ascii() -> None:
     """If the encoding is not known, the simplest output is chosen."""
     assert io.StringIO().encoding is None
     assert is_ascii_only(io.StringIO()) is True
 
 
-def test_a_pipe_is_not_wrapped() -> None:
+def test_pipe_is_not_wrapped() -> None:
     """Lines in a pipe have no limit."""
     assert width(io.StringIO()) is None
 
@@ -110,7 +110,7 @@ sys.stderr.write(str(width(sys.stdout)))
 
 
 @pytest.mark.parametrize(("columns", "variable", "expected"), [(57, "", "57"), (57, "91", "91")])
-def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) -> None:
+def test_width_of_a_terminal(columns: int, variable: str, expected: str) -> None:
     """The window's columns count, unless COLUMNS is set."""
     with terminal(columns) as (_, stream):
         done = subprocess.run(
@@ -130,7 +130,7 @@ def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) ->
     [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)],
     ids=str,
 )
-def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool) -> None:
+def test_scan_on_a_terminal_is_coloured(variables: dict[str, str], colored: bool) -> None:
     """The summary is coloured if the terminal has colours; the exit code is the same."""
     with closing(Terminal(24, 80)) as terminal:
         done = subprocess.run(
@@ -170,7 +170,7 @@ def on_terminal(*arguments: str, **variables: str) -> str:
         return terminal.screen()
 
 
-def test_a_person_sees_what_is_read() -> None:
+def test_status_line_shows_the_device() -> None:
     """The device name is shown with control characters escaped, not as markup."""
     shown = on_terminal()
     assert r"reading vda\x1b]0;evil\x07[/red]\x0a\xff" in shown
@@ -178,19 +178,19 @@ def test_a_person_sees_what_is_read() -> None:
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}], ids=str)
-def test_a_simple_terminal_gets_simple_characters(variables: dict[str, str]) -> None:
+def test_simple_terminal_gets_ascii_spinner(variables: dict[str, str]) -> None:
     """The output has neither Braille nor its escape."""
     shown = on_terminal(**variables)
     assert shown.isascii()
     assert r"\u28" not in shown
 
 
-def test_quiet_shows_nothing() -> None:
+def test_quiet_has_no_status_line() -> None:
     """With `-q` only the summary is printed."""
     assert on_terminal("quiet") == ""
 
 
-def test_a_pipe_gets_nothing() -> None:
+def test_pipe_has_no_status_line() -> None:
     """A log of standard error has diagnostics only."""
     done = run_python("-c", SCRIPT)
     assert done.returncode == 0

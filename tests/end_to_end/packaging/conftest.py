@@ -19,7 +19,7 @@ def dist() -> Path:
     return DIST
 
 
-def only(dist: Path, pattern: str) -> Path:
+def only_package(dist: Path, pattern: str) -> Path:
     """Return the one package whose name matches the pattern."""
     (path,) = dist.glob(pattern)
     return path
@@ -28,31 +28,31 @@ def only(dist: Path, pattern: str) -> Path:
 @pytest.fixture(scope="session")
 def wheel(dist: Path) -> Path:
     """Return the wheel."""
-    return only(dist, "*.whl")
+    return only_package(dist, "*.whl")
 
 
 @pytest.fixture(scope="session")
 def sdist(dist: Path) -> Path:
     """Return the source distribution."""
-    return only(dist, "*.tar.gz")
+    return only_package(dist, "*.tar.gz")
 
 
 @pytest.fixture(scope="session")
 def one_file(dist: Path) -> Path:
     """Return the program in one file."""
-    return only(dist, "*.pyz")
+    return only_package(dist, "*.pyz")
 
 
 @pytest.fixture(scope="session")
 def deb(dist: Path) -> Path:
     """Return the Debian package."""
-    return only(dist, "*.deb")
+    return only_package(dist, "*.deb")
 
 
 @pytest.fixture(scope="session")
 def rpm(dist: Path) -> Path:
     """Return the rpm."""
-    return only(dist, "*.rpm")
+    return only_package(dist, "*.rpm")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from support.hosts.fixture_hosts import HOSTS
 from support.packages.action import Runner
 
-BAD = HOSTS / "lvm-linear-nobarrier"
+FAILING_HOST = HOSTS / "lvm-linear-nobarrier"
 
 
 def runner(folder: Path, **inputs: str) -> Runner:
@@ -24,7 +24,7 @@ def runner(folder: Path, **inputs: str) -> Runner:
 
 
 @pytest.mark.parametrize("sources", ["", "\n\n"])
-def test_no_input_is_no_audit_of_the_runner(sources: str, tmp_path: Path) -> None:
+def test_empty_input_does_not_audit_the_runner(sources: str, tmp_path: Path) -> None:
     """An unset variable used to give a clean audit of the runner's own machine."""
     made = runner(tmp_path, **{"from": sources})
     done = made.step("Scan")
@@ -34,9 +34,9 @@ def test_no_input_is_no_audit_of_the_runner(sources: str, tmp_path: Path) -> Non
     assert not (tmp_path / "ext4audit.sarif").exists()
 
 
-def test_what_another_run_wrote_is_not_uploaded(tmp_path: Path) -> None:
+def test_output_of_another_run_is_not_uploaded(tmp_path: Path) -> None:
     """A usage error used to upload the file of an older run as this run's result."""
-    made = runner(tmp_path, **{"from": f"{BAD}/snapshot", "fail-on": "bad"})
+    made = runner(tmp_path, **{"from": f"{FAILING_HOST}/snapshot", "fail-on": "bad"})
     (tmp_path / "ext4audit.sarif").write_text("{}")
     assert made.step("Scan").returncode == 2
     assert not (tmp_path / "ext4audit.sarif").exists()

@@ -17,7 +17,7 @@ from support.packages.containerfile import Image
 
 pytestmark = pytest.mark.packages
 
-HEALTHY, BAD = HOSTS / "healthy-debian-12", HOSTS / "lvm-linear-nobarrier"
+HEALTHY_HOST, FAILING_HOST = HOSTS / "healthy-debian-12", HOSTS / "lvm-linear-nobarrier"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_shellcheck_accepts_the_steps(tmp_path: Path) -> None:
             succeed(needs("shellcheck"), "--shell=bash", "--exclude=SC2154", script)
 
 
-def test_no_input_is_pasted_into_a_script() -> None:
+def test_inputs_are_not_interpolated_into_scripts() -> None:
     """An input with `$(…)` in it is an argument, never a command."""
     for step in read_yaml(ROOT / ACTION / "action.yml")["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
@@ -73,9 +73,9 @@ def installed(tmp_path: Path) -> Path:
     return source
 
 
-def test_the_action_installs_itself_scans_and_writes_sarif(installed: Path, tmp_path: Path) -> None:
+def test_action_installs_scans_and_writes_sarif(installed: Path, tmp_path: Path) -> None:
     """Findings fail the job after the upload, a usage error fails it at once; a line is a host."""
-    inputs = {"from": f"{HEALTHY}/snapshot\n{BAD}/snapshot\n", "fail-on": "high"}
+    inputs = {"from": f"{HEALTHY_HOST}/snapshot\n{FAILING_HOST}/snapshot\n", "fail-on": "high"}
     folder = tmp_path / "runner"
     folder.mkdir()
     runner = Runner(folder, inputs)
@@ -89,12 +89,12 @@ def test_the_action_installs_itself_scans_and_writes_sarif(installed: Path, tmp_
     assert runner.step("Scan").returncode == 2
 
 
-def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
+def test_gitlab_template_runs(one_file: Path, tmp_path: Path) -> None:
     """Its script writes the reports that it declares."""
     job = read_yaml(TEMPLATE)["ext4audit"]
     (tmp_path / "bin").mkdir()
     shutil.copy(one_file, tmp_path / "bin/ext4audit")
-    shutil.copytree(HEALTHY / "snapshot", tmp_path / "hosts/web")
+    shutil.copytree(HEALTHY_HOST / "snapshot", tmp_path / "hosts/web")
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
     env = {**os.environ, **job["variables"], "PATH": path}
     done = run("sh", "-ec", "\n".join(job["script"]), env=env, cwd=tmp_path)
@@ -105,10 +105,10 @@ def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("chroot")
-def test_the_image_audits_what_is_mounted_into_it(image: Image, tmp_path: Path) -> None:
+def test_container_image_audits_a_mounted_folder(image: Image, tmp_path: Path) -> None:
     """It runs as nobody, in the folder of its evidence, with only Python and the one file."""
     with chroot(tmp_path, image.layer) as system:
-        shutil.copytree(HEALTHY / "snapshot", system.root / "evidence/web")
+        shutil.copytree(HEALTHY_HOST / "snapshot", system.root / "evidence/web")
         arguments = ("scan", "--from", "/evidence")
         done = system.run(*image.entry_point, *arguments, user=image.user)
         assert done.returncode == 0, done.stderr

@@ -15,9 +15,9 @@ from support.packages.containerfile import Image
 pytestmark = [pytest.mark.packages, pytest.mark.xdist_group("chroot")]
 
 TIMER = "ext4audit.timer"
-HELD = "/var/cache"
+CACHE = "/var/cache"
 STATE = "/var/lib/ext4audit"
-AS_SERVICE = (
+RUN_SERVICE = (
     f"systemctl enable --now {TIMER}; systemctl start ext4audit.service; "
     "systemctl show -p Result --value ext4audit.service; "
     "journalctl -q -u ext4audit.service -o cat; "
@@ -29,7 +29,7 @@ AS_SERVICE = (
 def debian(deb: Path, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chroot]:
     """Build a Debian 12 with the package's dependencies, without the package."""
     with chroot(tmp_path_factory.mktemp("debian"), image.layer) as system:
-        shutil.copy(deb, system.root / HELD[1:] / deb.name)
+        shutil.copy(deb, system.root / CACHE[1:] / deb.name)
         system.succeed("apt-get", "update", "-q")
         install = ("apt-get", "install", "-q", "-y", "--no-install-recommends", "e2fsprogs")
         system.succeed(*install, *_dependencies(deb))
@@ -49,7 +49,7 @@ def test_lintian_finds_no_error(deb: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_it_depends_on_libraries_of_the_distribution(deb: Path) -> None:
+def test_dependencies_are_packages_of_the_distribution(deb: Path) -> None:
     """The package contains none of them."""
     assert {"python3-click", "python3-jinja2", "python3-pyudev", "python3-rich"} < set(
         _dependencies(deb)
@@ -59,10 +59,10 @@ def test_it_depends_on_libraries_of_the_distribution(deb: Path) -> None:
     assert "/click/" not in listing
 
 
-def test_it_is_installed_run_and_purged_without_traces(debian: Chroot, deb: Path) -> None:
+def test_install_run_and_purge_leave_no_traces(debian: Chroot, deb: Path) -> None:
     """The package is installed by apt with its timer off; systemd runs the service under limits."""
     before = debian.files()
-    debian.succeed("apt-get", "install", "-q", "-y", f"{HELD}/{deb.name}")
+    debian.succeed("apt-get", "install", "-q", "-y", f"{CACHE}/{deb.name}")
     assert debian.run("systemctl", "is-enabled", TIMER).stdout == "disabled\n"
     assert debian.succeed("ext4audit", "--version") == f"ext4audit {__version__}\n"
     scan = debian.run("ext4audit", "scan")
@@ -70,7 +70,7 @@ def test_it_is_installed_run_and_purged_without_traces(debian: Chroot, deb: Path
     assert scan.stdout.splitlines()[-1].endswith("complete.")
     assert debian.succeed("dpkg", "--verify", "ext4audit") == ""
 
-    output = debian.boot(AS_SERVICE)
+    output = debian.boot(RUN_SERVICE)
     assert "\nsuccess\n" in f"\n{output}", output
     report, plain = (
         json.loads((debian.root / path.lstrip("/")).read_text())

@@ -14,7 +14,7 @@ from support.packages.built import ROOT, succeed
 pytestmark = pytest.mark.packages
 
 
-def test_each_file_has_its_checksum(dist: Path) -> None:
+def test_every_file_has_a_checksum(dist: Path) -> None:
     """Every file has a checksum in SHA256SUMS, and there are no other files."""
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
@@ -26,7 +26,7 @@ def test_each_file_has_its_checksum(dist: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_bill_of_materials_lists_what_is_vendored(dist: Path) -> None:
+def test_bill_of_materials_lists_vendored_libraries(dist: Path) -> None:
     """Each library is listed with its version and hashes, and the program with its version."""
     bill = json.loads((dist / "ext4audit.cdx.json").read_text())
     program = bill["metadata"]["component"]
@@ -38,7 +38,7 @@ def test_the_bill_of_materials_lists_what_is_vendored(dist: Path) -> None:
     assert all(each["externalReferences"][0]["hashes"] for each in bill["components"])
 
 
-def test_every_library_may_be_passed_on(one_file: Path) -> None:
+def test_every_vendored_library_has_a_licence(one_file: Path) -> None:
     """Each vendored library includes its licence."""
     with zipfile.ZipFile(one_file) as packed:
         parts = [name.split("/") for name in packed.namelist() if ".dist-info/" in name]

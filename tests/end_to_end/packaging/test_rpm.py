@@ -33,7 +33,7 @@ def test_rpmlint_finds_no_error(rpm: Path, tmp_path: Path) -> None:
     assert " 0 errors," in done.stdout
 
 
-def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
+def test_requires_only_an_interpreter(rpm: Path, tmp_path: Path) -> None:
     """Enterprise Linux has Python 3.11 and 3.12 without the libraries."""
     needed = succeed("rpm", "--dbpath", tmp_path, "-qp", "--requires", rpm).splitlines()
     assert [each for each in needed if not each.startswith("rpmlib(")] == [
@@ -46,7 +46,7 @@ def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("chroot")
-def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot) -> None:
+def test_install_run_and_erase_leave_no_traces(rpm: Path, system: Chroot) -> None:
     """Its scripts run in the system; its dependencies are another distribution's (--nodeps)."""
     before = system.files()
     manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
@@ -62,9 +62,7 @@ def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot
 
 
 @pytest.mark.xdist_group("chroot")
-def test_an_upgrade_keeps_the_bytecode_and_an_erasure_the_records(
-    rpm: Path, system: Chroot
-) -> None:
+def test_upgrade_keeps_bytecode_and_erase_keeps_records(rpm: Path, system: Chroot) -> None:
     """The old package's scripts run after the new files are written; --undo needs the records."""
     manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
     succeed(*manage, "--nodeps", "-i", rpm)

@@ -24,12 +24,12 @@ def exposure(service: Path) -> float:
     return float(line.rpartition(": ")[2].split()[0])
 
 
-def test_it_is_hardened() -> None:
+def test_service_is_hardened() -> None:
     """The exposure is at most 3."""
     assert 0 < exposure(UNITS / "ext4audit.service") <= MOST_EXPOSED
 
 
-def test_the_check_can_fail(tmp_path: Path) -> None:
+def test_service_without_limits_is_more_exposed(tmp_path: Path) -> None:
     """The same service without its limits is more exposed."""
     text = (UNITS / "ext4audit.service").read_text()
     bare = tmp_path / "ext4audit.service"
@@ -49,7 +49,7 @@ def test_systemd_knows_every_setting(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_its_capabilities_are_few() -> None:
+def test_service_has_few_capabilities() -> None:
     """It may read block devices and protected folders and query device mapper, nothing else."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment] # settings are case-sensitive

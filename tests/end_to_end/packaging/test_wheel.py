@@ -14,20 +14,20 @@ from support.packages.built import interpreters, run, succeed
 
 pytestmark = pytest.mark.packages
 
-OF_THE_COLLECTION = (
+COLLECTION_FILES = (
     "ansible_collections/ext4audit/audit/README.md",
     "ansible_collections/ext4audit/audit/roles/audit/README.md",
 )
-STORY = HOSTS / "healthy-debian-12" / "snapshot"
+SNAPSHOT = HOSTS / "healthy-debian-12" / "snapshot"
 
 
-def test_registries_accept_both(wheel: Path, sdist: Path) -> None:
+def test_registries_accept_wheel_and_sdist(wheel: Path, sdist: Path) -> None:
     """The metadata is valid, and the description can be rendered."""
     output = succeed("uvx", "-q", "twine==7.0.0", "check", "--strict", wheel, sdist)
     assert output.count("PASSED") == 2
 
 
-def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
+def test_content_of_the_wheel(wheel: Path) -> None:
     """It has no stray files, tests or bytecode; only the collection has duplicates, as it must."""
     succeed("uvx", "-q", "check-wheel-contents==0.6.3", "--ignore", "W002", wheel)
     with zipfile.ZipFile(wheel) as packed:
@@ -36,7 +36,7 @@ def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
     assert twice == {"LICENSE", "snapshot.py", "snapshot_action.py"}
 
 
-def test_metadata_are_complete(wheel: Path) -> None:
+def test_metadata_is_complete(wheel: Path) -> None:
     """It names authors, purpose, licence and supported interpreters."""
     with zipfile.ZipFile(wheel) as packed:
         raw = packed.read(f"ext4audit-{__version__}.dist-info/METADATA")
@@ -49,7 +49,7 @@ def test_metadata_are_complete(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     readmes = [name for name in names if "README" in name]
     assert sorted(name.partition(".data/data/")[2] for name in readmes) == [
-        *(f"share/{name}" for name in OF_THE_COLLECTION),
+        *(f"share/{name}" for name in COLLECTION_FILES),
         "share/doc/ext4audit/rules/README.md",  # index of the neighbouring pages
     ]
 
@@ -65,17 +65,17 @@ def test_the_sdist_builds_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) ->
     assert [name.partition("/")[2] for name in sorted(readmes)] == [
         "README.md",
         "docs/rules/README.md",
-        *(f"share/{name}" for name in OF_THE_COLLECTION),
+        *(f"share/{name}" for name in COLLECTION_FILES),
     ]
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_it_is_installed_as_a_user_does(wheel: Path, tmp_path: Path, python: str) -> None:
+def test_install_into_a_new_environment(wheel: Path, tmp_path: Path, python: str) -> None:
     """It is installed into a new environment, with its libraries, man pages and completions."""
     venv = tmp_path / "venv"
     succeed("uv", "venv", "-q", "--python", python, venv)
     succeed("uv", "pip", "install", "-q", "--python", venv / "bin/python", wheel)
-    done = run(venv / "bin/ext4audit", "scan", "--from", STORY)
+    done = run(venv / "bin/ext4audit", "scan", "--from", SNAPSHOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].endswith("complete.")
     for path in ("man/man1/ext4audit-scan.1", "bash-completion/completions/ext4audit"):

@@ -34,7 +34,7 @@ from ext4audit.sources import (
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.files import LARGEST_FILE_BYTES
 from ext4audit.sources.timeouts import WaitBudget
-from support.timing import HANG_SECONDS, PATIENCE_SECONDS, assert_no_waiting
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, assert_no_waiting, hang
 
 HOSTILE = [b"a b", b"new\nline", b"\x1b[31m", b"$(id)", b"[red]", b"\xff", b"-rf", b"::error x"]
 
@@ -138,12 +138,6 @@ def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
         last.detail,
     )
     assert source.fetch(RunCommand(("lsblk",))) == Known("here\n", "lsblk")
-
-
-def hang(_path: str) -> str:
-    """Answer as slowly as a server that is down."""
-    time.sleep(HANG_SECONDS)
-    return ""
 
 
 @pytest.mark.parametrize("ask", [ReadFile, ListDir])
