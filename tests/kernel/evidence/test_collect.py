@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,20 +48,33 @@ pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
 
 SUPERBLOCK_BYTES, LAST_MOUNTED_BYTES = 1024, 0x88
-PWNED = Path("/tmp/pwned")  # noqa: S108 - created if a shell executes a hostile name
-NAMES = [
-    b"with blank",
-    b"new\nline",
-    b"last\n",
-    b"esc\x1b[31mred\x01\x1f",
-    b"$(touch /tmp/pwned)%s%n",
-    b"byte\xff",
-    b"-rf",
-    b"tab\there",
-    b"back\\slash \\040 \\",
-    b"'quote\"`id`*?[a]",
-    "bidi\u202eabc\u2028".encode(),
-]
+
+
+@pytest.fixture
+def executed() -> Iterator[Path]:
+    """Return the path of a file that exists if a shell has executed a hostile name.
+
+    The path is short: the superblock has 64 bytes for the name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder, "x")
+
+
+def hostile_names(executed: Path) -> list[bytes]:
+    """Return names of mount points; a shell that executes one of them creates a file."""
+    return [
+        b"with blank",
+        b"new\nline",
+        b"last\n",
+        b"esc\x1b[31mred\x01\x1f",
+        b"$(touch %b)%%s%%n" % os.fsencode(executed),
+        b"byte\xff",
+        b"-rf",
+        b"tab\there",
+        b"back\\slash \\040 \\",
+        b"'quote\"`id`*?[a]",
+        "bidi\u202eabc\u2028".encode(),
+    ]
 
 
 def number_of(one: Scratch) -> DeviceNumber:
@@ -85,14 +99,16 @@ AWKS = [
 
 
 @pytest.mark.parametrize(("shell", "awk"), AWKS)
-def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk: str) -> None:
+def test_hostile_names_are_captured_byte_by_byte(
+    scratch: Make, executed: Path, shell: str, awk: str
+) -> None:
     """Mount points, labels and paths of image files are read back as the live source reads them.
 
     The sh of CentOS 7 is bash in POSIX mode.
     """
     if shutil.which(awk.partition(" ")[0]) is None:
         pytest.skip(f"needs {awk}")
-    made = [scratch(name).make("-L", "a\"b'c`$(d)") for name in NAMES]
+    made = [scratch(name).make("-L", "a\"b'c`$(d)") for name in hostile_names(executed)]
     for index, one in enumerate(made):
         renamed = one.image.with_name(f"{one.image.name} \n'\"\\{index}\udcff")
         one.image.rename(renamed)
@@ -101,7 +117,7 @@ def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk:
     script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
     assert script.count(f"{awk} '") + script.count(f"{awk} -v ") == 7
     assert differing_answers(shell, numbers, script=script) == {}
-    assert not PWNED.exists()
+    assert not executed.exists()
 
 
 def _directory(path: Path) -> Path:
@@ -143,10 +159,13 @@ def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyP
 
 @some_shells
 @pytest.mark.parametrize(
-    "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
+    "value", ["a[$(touch {executed})]", "0x1; touch {executed}", "0x", "0x08g"]
 )
-def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, value: str) -> None:
+def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(
+    scratch: Make, executed: Path, shell: str, value: str
+) -> None:
     """dumpe2fs prints the last mount point raw, and bash arithmetic runs commands in subscripts."""
+    value = value.format(executed=executed)
     one = scratch("data").make("-O", "^metadata_csum")
     with one.image.open("r+b") as image:
         image.seek(SUPERBLOCK_BYTES + LAST_MOUNTED_BYTES)
@@ -155,7 +174,7 @@ def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, v
     printed = run("dumpe2fs", "-h", one.device)
     assert f"\nJournal device: {value}\n" in printed
     assert RunCommand(("dumpe2fs", "-h", one.device)) in captured(shell)
-    assert not PWNED.exists()
+    assert not executed.exists()
 
 
 @some_shells
