@@ -7,7 +7,7 @@ import pytest
 from support.hosts.fixture_hosts import HOSTS
 from support.program import run
 
-SAYS = {
+INCOMPLETE_TEXT = {
     "text": "incomplete",
     "markdown": "INCOMPLETE",
     "github": "audit INCOMPLETE",
@@ -20,12 +20,12 @@ RULE = "DRF003"
 """A rule that is undetermined on this host and never critical."""
 
 
-@pytest.mark.parametrize("fmt", SAYS)
-def test_header_and_summary_count_what_the_exit_code_counts(fmt: str) -> None:
+@pytest.mark.parametrize("fmt", INCOMPLETE_TEXT)
+def test_header_and_summary_agree_with_the_exit_code(fmt: str) -> None:
     """The one undetermined rule cannot reach the threshold, so no failure can be hidden."""
     place = str(HOSTS / "lvm-striped" / "snapshot")
     words = ("scan", "--from", place, "--select", RULE, "-f", fmt)
     calm, strict = (run(*words, "--fail-on", each) for each in ("critical", "low"))
     assert (calm.returncode, strict.returncode) == (0, 3)
-    assert SAYS[fmt] not in calm.stdout
-    assert SAYS[fmt] in strict.stdout
+    assert INCOMPLETE_TEXT[fmt] not in calm.stdout
+    assert INCOMPLETE_TEXT[fmt] in strict.stdout

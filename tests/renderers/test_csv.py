@@ -62,7 +62,7 @@ def read(*hosts: Audited) -> list[dict[str, str]]:
     return found
 
 
-def test_a_finding_is_a_row() -> None:
+def test_finding_is_a_row() -> None:
     """The commands are one line that stops at a failure, without rollback commands."""
     critical, medium = read(CRITICAL)
     assert critical == {
@@ -99,9 +99,7 @@ def test_a_finding_is_a_row() -> None:
 @pytest.mark.parametrize(
     ("fact", "device", "uuid"), [("/data", "/dev/md127", "u-md127"), ("/gone", "", "")]
 )
-def test_a_finding_on_a_line_of_fstab_has_its_mount_point(
-    fact: str, device: str, uuid: str
-) -> None:
+def test_finding_about_fstab_has_its_mount_point(fact: str, device: str, uuid: str) -> None:
     """As in JSON, a table can be filtered by mount point, whatever a rule judges."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
@@ -112,7 +110,7 @@ def test_a_finding_on_a_line_of_fstab_has_its_mount_point(
     assert (row["mount_point"], row["device"], row["uuid"]) == (fact, device, uuid)
 
 
-def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
+def test_commands_stop_at_the_first_failure() -> None:
     """A cell has no phases, so all its commands form one list for a shell."""
     (row,) = read(Audited("x", report(host(root()), edits)))
     assert row["commands"].split(" && ") == [
@@ -127,7 +125,7 @@ def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
     ]
 
 
-def test_findings_that_do_not_count_are_marked() -> None:
+def test_suppressed_and_known_findings_are_marked() -> None:
     """The reason, its owner and its last day have separate columns."""
     by_rule = {row["rule"]: row for row in read(PROCESSED_REPORT)}
     assert {code: row["state"] for code, row in by_rule.items()} == {
@@ -142,7 +140,7 @@ def test_findings_that_do_not_count_are_marked() -> None:
     assert shown == ["replaced in May", "storage team", "2026-05-31"]
 
 
-def test_what_nobody_could_judge_is_a_row() -> None:
+def test_gaps_and_errors_are_rows() -> None:
     """The row has the unknown and how to determine it; a rule that raised is an error."""
     gap, unknown, broken, *_ = read(INCOMPLETE)
     assert (gap["kind"], gap["rule"]) == ("undetermined", "")
@@ -166,7 +164,7 @@ def test_every_host_has_a_row() -> None:
     assert (unread["kind"], unread["message"]) == ("unread", "fleet/bad.tar.gz: not a snapshot")
 
 
-def test_what_is_fixed_is_a_row() -> None:
+def test_fixed_finding_is_a_row() -> None:
     """The row has the baseline's name of the filesystem, or its columns if it still exists."""
     (gone,) = [row for row in read(PROCESSED_REPORT) if row["kind"] == "fixed"]
     shown = [gone[column] for column in ("host", "rule", "device", "mount_point", "message")]
@@ -183,7 +181,7 @@ def test_what_is_fixed_is_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_no_cell_is_a_formula(name: str) -> None:
+def test_cells_are_never_formulas(name: str) -> None:
     """A name that begins like a formula gets an apostrophe; other text is unchanged."""
     found = read(Audited(name, hostile_report(name)))
     cells = [cell for row in found for cell in row.values()]

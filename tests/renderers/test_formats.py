@@ -17,7 +17,7 @@ from support.builders import host
 from support.formats.sample_reports import PAGE, report, root
 
 
-def test_the_formats_are_in_alphabetical_order() -> None:
+def test_formats_are_in_alphabetical_order() -> None:
     """Only the module name of JSON includes its version."""
     assert list(formats()) == sorted(formats())
     assert {name: module for name, module in formats().items() if name != module} == {
@@ -25,7 +25,7 @@ def test_the_formats_are_in_alphabetical_order() -> None:
     }
 
 
-def test_every_format_has_its_row_in_the_documentation() -> None:
+def test_every_format_is_documented() -> None:
     """There is no row for a format that does not exist; a row can cover several formats."""
     page = Path(__file__).parents[2] / "docs" / "ci.md"
     table = page.read_text(encoding="utf-8").partition("\n|---|---|---|\n")[2].partition("\n\n")[0]
@@ -42,7 +42,7 @@ def test_every_format_renders(name: str) -> None:
     assert callable(imported.render_plan)
 
 
-WAYS = (
+REMEDIES = (
     Remedy("Think about it.", Disruption.ONLINE),
     Remedy("Start again.", Disruption.REBOOT, (Step(Phase.IMMEDIATE, "reboot"),)),
     Remedy("Set it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "mount -o remount /data"),)),
@@ -50,20 +50,20 @@ WAYS = (
 
 
 @rule("DUR001", "barrier-disabled", severity=Severity.HIGH, since="0.1")
-def curable(_fs: Filesystem, _host: Host) -> RuleOutput:
+def with_remedies(_fs: Filesystem, _host: Host) -> RuleOutput:
     """Find what can be cured in several ways."""
-    yield Finding("Wrong.", Severity.HIGH, Confidence.CONFIRMED, (), WAYS)
+    yield Finding("Wrong.", Severity.HIGH, Confidence.CONFIRMED, (), REMEDIES)
 
 
 @pytest.mark.parametrize("name", ["csv", "github", "text"])
-def test_the_one_remedy_that_a_format_shows_is_the_safest(name: str) -> None:
+def test_single_remedy_is_the_safest(name: str) -> None:
     """It is the remedy that `ext4audit fix` applies; advice without commands is not chosen."""
     module = importlib.import_module(f"ext4audit.renderers.{name}")
-    text = module.render([Audited("db1", report(host(root()), curable))], PAGE)
-    assert [way.summary for way in WAYS if way.summary in text] == ["Set it."]
+    text = module.render([Audited("db1", report(host(root()), with_remedies))], PAGE)
+    assert [way.summary for way in REMEDIES if way.summary in text] == ["Set it."]
 
 
-def test_a_new_format_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_format_is_discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with a render() is found without any other change."""
     folder = tmp_path / "haiku"
     folder.mkdir()

@@ -61,7 +61,7 @@ def read(*hosts: Audited, has_summary: bool = False) -> tuple[list[Command], str
     return commands, last
 
 
-def test_a_finding_annotates_the_run() -> None:
+def test_finding_is_an_annotation() -> None:
     """The annotation has the problem and its remedy; critical and high are errors."""
     (critical, medium), last = read(CRITICAL)
     assert critical == Command(
@@ -86,7 +86,7 @@ def test_each_severity_has_a_level(severity: Severity) -> None:
     assert command.data.startswith(f"{severity.value.upper()}: ")
 
 
-def test_a_finding_about_fstab_stands_at_its_line() -> None:
+def test_finding_about_fstab_has_its_line() -> None:
     """The path is below the host's folder, as in SARIF."""
     citation = Citation("fstab line 7", "defaults", "/etc/fstab", fstab_line=7)
 
@@ -102,18 +102,18 @@ def test_a_finding_about_fstab_stands_at_its_line() -> None:
     assert command.properties["line"] == "7"
 
 
-def test_findings_that_do_not_count_do_not_annotate() -> None:
+def test_suppressed_and_known_findings_are_not_annotated() -> None:
     """They are in the step summary, with the reason."""
     commands, _ = read(PROCESSED_REPORT)
     assert [command.properties["title"][:6] for command in commands] == ["KRN003", "PRF002"]
 
 
-def test_a_clean_host_annotates_nothing() -> None:
+def test_clean_host_has_no_annotation() -> None:
     """The log has one line."""
     assert read(CLEAN_HOST) == ([], "ext4audit: 1 host: no findings; audit complete")
 
 
-def test_what_nobody_could_judge_is_one_warning() -> None:
+def test_gaps_are_one_warning() -> None:
     """The warning precedes the findings of its level, so that they never displace it."""
     (command,), last = read(INCOMPLETE)
     assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
@@ -121,7 +121,7 @@ def test_what_nobody_could_judge_is_one_warning() -> None:
     assert last.endswith("audit INCOMPLETE on 1")
 
 
-def test_hosts_that_could_not_be_read_are_one_error() -> None:
+def test_unread_hosts_are_one_error() -> None:
     """The error lists the reason for each host."""
     commands, last = read(*FLEET)
     assert commands[0] == Command(
@@ -135,7 +135,7 @@ def test_hosts_that_could_not_be_read_are_one_error() -> None:
     )
 
 
-def test_ten_of_each_level_are_shown() -> None:
+def test_at_most_ten_annotations_of_each_level() -> None:
     """The worst are shown; one of the ten is a notice that counts the others."""
     severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
     hosts = [
@@ -149,7 +149,7 @@ def test_ten_of_each_level_are_shown() -> None:
     assert "10 critical, 10 high, 10 medium, 10 low" in last
 
 
-def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
+def test_findings_of_one_cause_share_an_annotation() -> None:
     """Beyond ten per level, findings of one cause on a host share an annotation that names them."""
     commands, last = read(Audited("x", repeated_report(40, edits)))
     assert [command.data.partition("\n")[0] for command in commands] == [
@@ -163,7 +163,7 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     assert len(read(Audited("x", repeated_report(SHOWN)))[0]) == SHOWN
 
 
-def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
+def test_omitted_joined_annotation_counts_its_findings() -> None:
     """The notice counts findings, not the annotations they would share."""
     worse = [Audited("x", rated_report(Severity.HIGH), key=f"h{n}") for n in range(SHOWN - 1)]
     slower = [Audited("x", repeated_report(11), key=f"s{n}") for n in range(SHOWN + 1)]
@@ -171,7 +171,7 @@ def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
     assert commands[-1].data == "11 more findings are not shown: use -f text."
 
 
-def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
+def test_messages_refer_to_an_existing_step_summary() -> None:
     """Without a step summary, the messages must not refer to it."""
     many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
     (warning, *_), _ = read(INCOMPLETE, has_summary=True)
@@ -182,7 +182,7 @@ def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
         assert not any("summary" in command.data for command in read(*hosts)[0])
 
 
-def test_exactly_ten_need_no_notice() -> None:
+def test_ten_annotations_without_a_notice() -> None:
     """No finding is left out."""
     hosts = [Audited("x", rated_report(Severity.INFO), key=f"x{n}") for n in range(SHOWN)]
     commands, _ = read(*hosts)
@@ -190,7 +190,7 @@ def test_exactly_ten_need_no_notice() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_name_is_never_a_command(name: str) -> None:
+def test_hostile_names_are_not_commands(name: str) -> None:
     """A name is inert in titles, messages and the log, and is read back as it is shown."""
     commands, _ = read(Audited(name, hostile_report(name)), Audited(name, None, name))
     shown = visible(name).replace("##[", r"##\x5b")
@@ -212,11 +212,13 @@ def test_any_host_is_read_back(judged: Host) -> None:
     titles = [command.properties["title"] for command in commands]
     assert ("audit incomplete" in titles) is not found.complete
     assert max(Counter(command.name for command in commands).values(), default=0) <= SHOWN
-    assert ("more findings" in titles) is any(number > SHOWN for number in needed(found).values())
+    assert ("more findings" in titles) is any(
+        number > SHOWN for number in annotations_needed(found).values()
+    )
     assert last.endswith("audit complete") is found.complete
 
 
-def needed(found: Report) -> Counter[str]:
+def annotations_needed(found: Report) -> Counter[str]:
     """Return how many annotations of each level a report needs with findings of a cause joined."""
     single = Counter(LEVELS[finding.severity] for finding in found.findings)
     joined = Counter(LEVELS[cause.first.severity] for cause in causes(found))

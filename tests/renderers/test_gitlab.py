@@ -60,7 +60,7 @@ def assert_issue(issue: Any) -> None:
     assert issue["location"]["lines"]["begin"] >= 1
 
 
-def test_a_finding_is_an_issue() -> None:
+def test_finding_is_an_issue() -> None:
     """The description has the rule, the host, the subject and the consequence."""
     assert issues(CRITICAL)[1] == {
         "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
@@ -73,13 +73,13 @@ def test_a_finding_is_an_issue() -> None:
 
 
 @pytest.mark.parametrize("severity", Severity)
-def test_severities_have_gitlabs_words(severity: Severity) -> None:
+def test_gitlab_severities(severity: Severity) -> None:
     """GitLab has five severities, and "critical" is not its worst."""
     (issue,) = issues(Audited("x", rated_report(severity)))
     assert issue["severity"] == SEVERITIES[severity.value]
 
 
-def test_an_accepted_finding_is_information() -> None:
+def test_accepted_finding_is_info() -> None:
     """The issue remains, with the reason; only the severity and the text differ."""
     accepted = next(each for each in issues(PROCESSED_REPORT) if each["check_name"] == "DUR001")
     assert accepted["severity"] == "info"
@@ -87,13 +87,13 @@ def test_an_accepted_finding_is_information() -> None:
     assert accepted["description"].startswith(reason)
 
 
-def test_what_the_baseline_knows_stays_as_it_is() -> None:
+def test_known_finding_is_unchanged() -> None:
     """GitLab compares with the target branch: if left out, it would look fixed."""
     known = next(each for each in issues(PROCESSED_REPORT) if each["check_name"] == "LAY001")
     assert known["severity"] == "major"
 
 
-def test_what_is_fixed_is_information() -> None:
+def test_fixed_finding_is_info() -> None:
     """The fingerprint differs from the finding's, so that GitLab still sees it disappear."""
     (gone,) = [each for each in issues(PROCESSED_REPORT) if each["check_name"] == "fixed"]
     assert gone["severity"] == "info"
@@ -102,13 +102,13 @@ def test_what_is_fixed_is_information() -> None:
     assert gone["fingerprint"] not in {each["fingerprint"] for each in issues(CRITICAL)}
 
 
-def test_a_path_is_not_encoded() -> None:
+def test_path_is_not_encoded() -> None:
     """GitLab shows the path literally."""
     (issue,) = issues(UNREADABLE_HOST._replace(label="x/db 1%"))
     assert issue["location"]["path"] == "hosts/db 1%/proc/self/mountinfo"
 
 
-def test_gaps_are_information() -> None:
+def test_gaps_are_info_issues() -> None:
     """Each gap and each broken rule is an issue; an empty list would look clean."""
     found = issues(INCOMPLETE)
     assert [(each["check_name"], each["severity"]) for each in found] == [
@@ -117,20 +117,20 @@ def test_gaps_are_information() -> None:
     assert "run as root" in found[1]["description"]
 
 
-def test_a_host_without_a_report_is_reported() -> None:
+def test_host_without_a_report_is_an_issue() -> None:
     """The host must not look like one without findings."""
     (issue,) = issues(UNREADABLE_HOST)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")
     assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
 
 
-def test_a_clean_host_has_no_issue() -> None:
+def test_clean_host_has_no_issue() -> None:
     """The output is an empty JSON list."""
     assert issues(CLEAN_HOST) == []
     assert issues() == []
 
 
-def test_hosts_stand_after_each_other() -> None:
+def test_hosts_are_in_source_order() -> None:
     """All hosts are in one list, in the order of the sources."""
     names = [each["location"]["path"].split("/")[1] for each in issues(*FLEET)]
     assert list(dict.fromkeys(names)) == ["db1", "m", "bad.tar.gz", "db9"]
@@ -144,7 +144,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 @given(HOSTS)
 @examples(25)
-def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
+def test_issues_of_any_host(any_host: Host) -> None:
     """Every finding is an issue; an incomplete audit has at least one more."""
     of = audit(LIVE, any_host, all_rules())
     gaps = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]

@@ -85,7 +85,7 @@ def suites(*hosts: Audited, page: Page = PAGE) -> JUnitXml:
     assert text.isascii()
     assert_xunit_takes(ET.fromstring(text))  # noqa: S314 - our own output
     read = JUnitXml.fromstring(text)
-    names = [(case.classname, case.name) for case in every(read)]
+    names = [(case.classname, case.name) for case in all_cases(read)]
     assert len(set(names)) == len(names)
     counted = JUnitXml.fromstring(text)
     counted.update_statistics()  # type: ignore[no-untyped-call]
@@ -109,27 +109,27 @@ def numbers(of: Any) -> tuple[int, int, int, int]:
     return of.tests, of.failures, of.errors, of.skipped
 
 
-def every(read: JUnitXml) -> Iterator[Any]:
+def all_cases(read: JUnitXml) -> Iterator[Any]:
     """Yield all test cases."""
     for suite in read:
         yield from suite
 
 
-def kinds(read: JUnitXml) -> dict[str, str]:
+def outcomes_by_name(read: JUnitXml) -> dict[str, str]:
     """Return the outcome of each case by name; cases of the same name must agree."""
     return {
         case.name: type(case.result[0]).__name__ if case.result else "passed"
-        for case in every(read)
+        for case in all_cases(read)
     }
 
 
 def case_of(read: JUnitXml, code: str) -> Any:
     """Return the only case of a rule that did not pass."""
-    (found,) = [case for case in every(read) if case.name.startswith(code) and case.result]
+    (found,) = [case for case in all_cases(read) if case.name.startswith(code) and case.result]
     return found
 
 
-def test_a_pass_is_a_case() -> None:
+def test_pass_is_a_case() -> None:
     """Without the case nobody could see that a failed test has passed since."""
     (suite,) = suites(CLEAN_HOST)
     assert suite.name == "web1"
@@ -139,7 +139,7 @@ def test_a_pass_is_a_case() -> None:
     ]
 
 
-def test_a_finding_is_a_failure() -> None:
+def test_finding_is_a_failure() -> None:
     """The message is the consequence, the type the severity; the text has the remaining details."""
     case = case_of(suites(CRITICAL), "DUR001")
     assert case.classname == "ext4audit.db1./mnt/a\\x1b[b"
@@ -153,9 +153,9 @@ def test_a_finding_is_a_failure() -> None:
     assert "  Remedy (online): Enable barriers again." in lines
 
 
-def test_what_does_not_apply_is_no_case() -> None:
+def test_not_applicable_is_no_case() -> None:
     """A rule that judged nothing has no case."""
-    names = [case.name for case in every(suites(CRITICAL)) if case.name.startswith("LAY001")]
+    names = [case.name for case in all_cases(suites(CRITICAL)) if case.name.startswith("LAY001")]
     assert len(names) == 1
 
 
@@ -171,17 +171,15 @@ def test_what_does_not_apply_is_no_case() -> None:
         (Severity.INFO, None, "Skipped"),
     ],
 )
-def test_a_failure_is_what_fails_the_audit(
-    severity: Severity, threshold: Severity | None, kind: str
-) -> None:
+def test_failures_by_threshold(severity: Severity, threshold: Severity | None, kind: str) -> None:
     """Findings below --fail-on are skipped, with their text; without it only info is skipped."""
     page = PAGE._replace(threshold=threshold)
     read = suites(Audited("x", rated_report(severity)), page=page)
-    assert kinds(read)["KRN003 fast-commit-corruption"] == kind
+    assert outcomes_by_name(read)["KRN003 fast-commit-corruption"] == kind
     assert "This kernel can lose files." in case_of(read, "KRN003").result[0].message
 
 
-def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
+def test_accepted_and_known_findings_are_skipped() -> None:
     """Findings accepted by the policy or known from the baseline neither fail nor pass."""
     read = suites(PROCESSED_REPORT)
     (accepted,) = case_of(read, "DUR001").result
@@ -192,25 +190,25 @@ def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
     assert known.message == "All bitmaps lie on 1 of 2 disks. (in the baseline)"
 
 
-def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
+def test_gaps_are_skipped_and_errors_are_errors() -> None:
     """A gap does not pass, a broken rule is an error, and the gaps of the host have a case."""
     read = suites(INCOMPLETE)
-    assert set(kinds(read).items()) == {
+    assert set(outcomes_by_name(read).items()) == {
         (EVIDENCE, "Skipped"),
         ("CAP001 inode-exhaustion", "Skipped"),
         ("HLT009 rule-with-a-bug", "Error"),
     }
-    skipped = [case.result[0] for case in every(read) if case.name.startswith("CAP001")]
+    skipped = [case.result[0] for case in all_cases(read) if case.name.startswith("CAP001")]
     assert {each.message for each in skipped} == {"not determined: something (permission denied)"}
     assert "run as root" in skipped[0].text
     gap = case_of(read, EVIDENCE).result[0]
     assert gap.message == "not determined: the mount table of PID 1: timed out: after 10 s"
-    broken = next(case.result[0] for case in every(read) if case.name.startswith("HLT009"))
+    broken = next(case.result[0] for case in all_cases(read) if case.name.startswith("HLT009"))
     assert broken.message == "the rule stopped with an error: KeyError: 'sd'"
     assert broken.text.startswith("Traceback")
 
 
-def test_a_host_without_a_report_is_an_error() -> None:
+def test_host_without_a_report_is_an_error() -> None:
     """The suite exists, and its only case has the reason."""
     (suite,) = suites(UNREADABLE_HOST)
     (case,) = suite
@@ -219,17 +217,19 @@ def test_a_host_without_a_report_is_an_error() -> None:
 
 
 @rule("DUR005", "two-findings", severity=Severity.HIGH, since="0.1")
-def two(fs: Filesystem, _host: Host) -> RuleOutput:
+def two_findings_and_a_gap(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find two things, then need unknown evidence."""
     yield Finding("The milder one.", Severity.MEDIUM, Confidence.LIKELY, ())
     yield Finding("The worse one.", Severity.HIGH, Confidence.LIKELY, (), fact=fs.name)
     raise Undetermined(())
 
 
-def test_what_is_fixed_is_a_case_that_passes() -> None:
+def test_fixed_finding_passes() -> None:
     """Its output is the finding in the baseline."""
     read = suites(PROCESSED_REPORT)
-    (case,) = [each for each in every(read) if each.classname.endswith("fixed since the baseline")]
+    (case,) = [
+        each for each in all_cases(read) if each.classname.endswith("fixed since the baseline")
+    ]
     assert (case.name, case.result) == ("CAP001 on /dev/sdz on /old", [])
     assert case.system_out == "Fixed: Only 1 inode is left."
 
@@ -243,20 +243,22 @@ def test_what_is_fixed_is_a_case_that_passes() -> None:
         "<testsuites><testcase name='x'/></testsuites>",
     ],
 )
-def test_the_rules_of_xunit_refuse(broken: str) -> None:
+def test_xunit_rules_refuse_invalid_elements(broken: str) -> None:
     """The cases: unknown attribute, missing attribute, invalid time, misplaced element."""
     with pytest.raises(AssertionError):
         assert_xunit_takes(ET.fromstring(broken))  # noqa: S314 - written here
 
 
-def test_a_case_has_all_findings_of_a_rule() -> None:
+def test_case_has_all_findings_of_a_rule() -> None:
     """The worst finding is the message, and the text has all of them."""
-    (failure,) = case_of(suites(Audited("x", report(host(filesystem()), two))), "DUR005").result
+    (failure,) = case_of(
+        suites(Audited("x", report(host(filesystem()), two_findings_and_a_gap))), "DUR005"
+    ).result
     assert (failure.message, failure.type) == ("The worse one. (and 1 more)", "high")
     assert "MEDIUM: The milder one." in failure.text
 
 
-def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
+def test_undetermined_without_a_reason_does_not_pass() -> None:
     """A rule that is undetermined without a reason has not passed either."""
     judged = report(host(filesystem()), barriers)
     verdict = judged.verdicts[0]._replace(outcome=Outcome.UNDETERMINED)
@@ -264,7 +266,7 @@ def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
     assert case_of(read, "DUR001").result[0].message == "not determined"
 
 
-def test_a_gap_that_is_met_twice_is_reported_once() -> None:
+def test_equal_gaps_are_reported_once() -> None:
     """Two facts can be missing for the same reason."""
     judged = report(host(filesystem(superblock=GAP)), inodes)
     verdict = judged.verdicts[0]._replace(unknowns=(GAP, GAP))
@@ -282,7 +284,7 @@ def test_two_filesystems_on_one_mount_point_are_disambiguated() -> None:
         filesystem(uuid="b", device="/dev/sdb"),
         filesystem(uuid="c", device="/dev/sdb"),
     ]
-    cases = list(every(suites(Audited("x", report(host(*over), inodes)))))
+    cases = list(all_cases(suites(Audited("x", report(host(*over), inodes)))))
     assert [(case.classname, case.name) for case in cases[1:]] == [
         ("ext4audit.db1./data (/dev/sda)", "CAP001 inode-exhaustion"),
         ("ext4audit.db1./data (/dev/sdb)", "CAP001 inode-exhaustion"),
@@ -290,10 +292,10 @@ def test_two_filesystems_on_one_mount_point_are_disambiguated() -> None:
     ]
 
 
-def test_what_is_not_mounted_is_called_by_its_device() -> None:
+def test_unmounted_filesystem_is_named_by_its_device() -> None:
     """The case has no mount point to be named by."""
     read = suites(Audited("x", report(host(md127()._replace(mounts=())), inodes)))
-    assert [case.classname for case in every(read)][1] == "ext4audit.db1./dev/md127"
+    assert [case.classname for case in all_cases(read)][1] == "ext4audit.db1./dev/md127"
 
 
 def test_many_hosts_are_suites() -> None:
@@ -317,26 +319,26 @@ def test_hostile_names_are_well_formed(name: str) -> None:
     read = suites(Audited(name, hostile_report(name)), Audited("x", None, name, key=f"{name}2"))
     text = render([Audited(name, hostile_report(name))], PAGE)
     assert not any(control in text for control in map(chr, (*range(9), *range(11, 32))))
-    for case in every(read):
+    for case in all_cases(read):
         assert (case.classname + case.name).isprintable()
 
 
 def test_names_are_kept_as_they_are_shown() -> None:
     """A character that XML cannot represent is read back as its escape."""
     mounted: Report = report(host(filesystem(mounts=(mount("/mnt/<a>&\"'\x1b\udcff"),))), inodes)
-    classes = [case.classname for case in every(suites(Audited("x", mounted)))]
+    classes = [case.classname for case in all_cases(suites(Audited("x", mounted)))]
     assert classes[1] == "ext4audit.db1./mnt/<a>&\"'\\x1b\\xff"
 
 
 @given(HOSTS)
 @examples(25)
-def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
+def test_any_host_is_valid_junit(any_host: Host) -> None:
     """Each applicable verdict is a case, and only a pass passes."""
     assert_readable(audit(LIVE, any_host, all_rules()))
 
 
 @some_fixture_hosts(__name__)
-def test_every_fixture_host_is_a_file_that_readers_take(fixture: str) -> None:
+def test_every_fixture_host_is_valid_junit(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_readable(report_of(fixture))
 
@@ -346,5 +348,5 @@ def assert_readable(of: Report) -> None:
     read = suites(Audited("x", of))
     applying = [v for v in of.verdicts if v.outcome is not Outcome.NOT_APPLICABLE]
     assert read.tests == len(applying) + 1
-    passed = [case for case in every(read) if not case.result and case.name != EVIDENCE]
+    passed = [case for case in all_cases(read) if not case.result and case.name != EVIDENCE]
     assert len(passed) == sum(verdict.outcome is Outcome.PASS for verdict in applying)

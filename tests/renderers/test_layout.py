@@ -13,7 +13,7 @@ from support.builders import layout, sizes, superblock
 
 
 @pytest.mark.parametrize(("members", "evenness"), [(4, 0.9999), (2, None)])
-def test_the_evenness_of_a_part_is_not_promised(members: int, evenness: float | None) -> None:
+def test_no_evenness_for_a_part_of_a_volume(members: int, evenness: float | None) -> None:
     """The rest of the volume is on the disks of another array, and so are its groups."""
     found = layout((9594, 0, 9594, 0))
     assert found.geometry is not None

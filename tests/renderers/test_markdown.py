@@ -36,7 +36,7 @@ from support.formats.sample_reports import (
 from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 from support.hosts.strategies import HOSTS
 
-OURS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
+ALLOWED_TAGS = {"h1", "h2", "h3", "p", "strong", "code", "pre", "span", "ul", "li"} | {
     *("table", "thead", "tbody", "tr", "th", "td")
 }
 MARKUP = {
@@ -83,23 +83,23 @@ MARKUP = {
 NAMES = {**HOSTILE_NAMES, **MARKUP}
 
 
-def one(host_: Audited) -> str:
+def markdown_of(host_: Audited) -> str:
     """Render one host."""
     return render((host_,), PAGE)
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
+def test_hostile_names_are_text(name: str) -> None:
     """GitHub's parser sees only text: no link, element, mention or extra cell."""
     shown = RenderedPage(render((Audited(name, hostile_report(name)), UNREADABLE_HOST), PAGE))
-    assert shown.tags <= OURS
+    assert shown.tags <= ALLOWED_TAGS
     assert f"The mount point {visible(name)} is odd." in shown.everything
     assert f"umount -- {visible(name)}\n" in "".join(shown.blocks)
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("write", [prose, code], ids=["prose", "code"])
-def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
+def test_cell_is_read_back_unchanged(write: object, name: str) -> None:
     """A cell is read back unchanged, except for blanks at its ends."""
     assert callable(write)
     shown = RenderedPage(table(("a", "b"), [(write(name), "next")]))
@@ -108,16 +108,16 @@ def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
+def test_code_block_has_the_exact_commands(name: str) -> None:
     """A fence is longer than any run of backticks inside it."""
     shown = RenderedPage(code_block([name, "next"], "sh") + "\n\nafter")
     assert "".join(shown.blocks) == f"{visible(name)}\nnext\n"
     assert "after" in shown.texts
 
 
-def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
+def test_findings_are_sorted_with_their_remedies() -> None:
     """The table is first, followed by a section for each finding; each phase has its own block."""
-    shown = RenderedPage(one(CRITICAL))
+    shown = RenderedPage(markdown_of(CRITICAL))
     assert shown.headings[0] == "Host db1"
     assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
     assert [row[:2] for row in shown.rows[1:3]] == [
@@ -133,9 +133,9 @@ def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
     assert "Audit complete; 3 filesystems; 1 critical, 1 medium." in shown.texts
 
 
-def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
+def test_file_change_is_a_diff_above_the_commands() -> None:
     """GitHub colours the lines of a fence marked as diff."""
-    text = one(Audited("x", report(host(root()), edits)))
+    text = markdown_of(Audited("x", report(host(root()), edits)))
     assert "For good:\n\n```diff\n--- /etc/fstab, line 7\n- /dev/sda" in text
     assert [block.split("\n") for block in RenderedPage(text).blocks[1:3]] == [
         [
@@ -154,9 +154,9 @@ def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
     ]
 
 
-def test_one_finding_on_many_filesystems_stands_once() -> None:
+def test_finding_on_many_filesystems_is_one_section() -> None:
     """The section lists all filesystems and messages, and the commands of one as an example."""
-    shown = RenderedPage(one(Audited("x", repeated_report(40))))
+    shown = RenderedPage(markdown_of(Audited("x", repeated_report(40))))
     assert shown.headings[1:] == ["MEDIUM CAP002 slow-disk: 40 of 40 filesystems"]
     (line,) = [row for row in shown.rows if row[0] == "MEDIUM"]
     assert line[2].split(", ") == [f"/dev/d{n} on /srv/{n}" for n in range(40)]
@@ -166,11 +166,11 @@ def test_one_finding_on_many_filesystems_stands_once() -> None:
     assert "Commands for 39 more: -v, or as a script ext4audit fix." in shown.everything
 
 
-def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
+def test_verbose_has_a_section_for_each_finding() -> None:
     """The commands of each finding are there to copy."""
     whole = PAGE._replace(verbosity=1)
     few, each = (
-        one(Audited("x", repeated_report(2))),
+        markdown_of(Audited("x", repeated_report(2))),
         render([Audited("x", repeated_report(3))], whole),
     )
     assert RenderedPage(few).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(2)]
@@ -178,15 +178,17 @@ def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
     assert "an example" not in few + each
 
 
-def test_a_host_of_many_alike_filesystems_fits_in_a_comment() -> None:
+def test_many_equal_filesystems_fit_in_a_comment() -> None:
     """GitHub refuses comments beyond 65,536 characters; 8 KB are enough here."""
-    assert len(one(Audited("x", repeated_report(40, edits)))) < 8192
+    assert len(markdown_of(Audited("x", repeated_report(40, edits)))) < 8192
 
 
-def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
+def test_rules_with_the_same_gap_share_a_line() -> None:
     """A scan without privileges lacks the same evidence in many rules, on many filesystems."""
     found = unread_report(3)
-    lines = [row for row in RenderedPage(one(Audited("x", found))).rows if row[0] == "CAP001"]
+    lines = [
+        row for row in RenderedPage(markdown_of(Audited("x", found))).rows if row[0] == "CAP001"
+    ]
     assert [row[1] for row in lines] == ["/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2"]
     assert lines[0][2] == "superblock of ... (permission denied)"
     whole = RenderedPage(render([Audited("x", found)], PAGE._replace(verbosity=1)))
@@ -194,14 +196,14 @@ def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
     assert "superblock of /dev/d2 (permission denied)" in whole.everything
 
 
-def test_a_clean_host_has_no_table() -> None:
+def test_clean_host_has_no_table() -> None:
     """One line states that nothing was found and that the audit is complete."""
-    assert one(CLEAN_HOST) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
+    assert markdown_of(CLEAN_HOST) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
 
 
-def test_what_nobody_could_judge_is_no_pass() -> None:
+def test_incomplete_host() -> None:
     """The first line has INCOMPLETE; a table lists what is missing and how to determine it."""
-    shown = RenderedPage(one(INCOMPLETE))
+    shown = RenderedPage(markdown_of(INCOMPLETE))
     assert "Audit INCOMPLETE" in shown.everything
     assert [
         "evidence of the host",
@@ -213,9 +215,9 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
     assert wanted in shown.rows
 
 
-def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
+def test_suppressed_known_and_fixed_findings_are_separate() -> None:
     """They are listed separately, as are fixed findings and notices about the policy file."""
-    shown = RenderedPage(one(PROCESSED_REPORT))
+    shown = RenderedPage(markdown_of(PROCESSED_REPORT))
     assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
     because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
     assert because["DUR001"] == "suppressed: replaced in May, storage team, until 2026-05-31"
@@ -224,7 +226,7 @@ def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
     assert f"policy: {NOTICE}." in shown.everything
 
 
-def test_many_hosts_begin_with_hosts_by_rules() -> None:
+def test_fleet_begins_with_a_table_of_hosts_and_rules() -> None:
     """A cell is the worst severity, or "?" for an unread host; every host has a row."""
     shown = RenderedPage(render(FLEET, PAGE))
     assert shown.headings[0] == "ext4audit: 5 hosts"
@@ -239,7 +241,7 @@ def test_many_hosts_begin_with_hosts_by_rules() -> None:
     assert "fleet/bad.tar.gz: not a snapshot" in shown.everything
 
 
-def test_one_defect_of_many_hosts_stands_once() -> None:
+def test_finding_on_many_hosts_is_one_section() -> None:
     """Printed once per host, a defect of 50 hosts took 100 KB, too much for a comment."""
     many = [Audited("x", repeated_report(1 + n // 49, edits), key=f"h{n}") for n in range(50)]
     shown = RenderedPage(text := render(many, PAGE))
@@ -268,7 +270,7 @@ def test_gaps_of_many_hosts_name_them() -> None:
     assert RenderedPage(render(many, PAGE)).rows[-1] == ["CAP001", where, lacks, "run as root"]
 
 
-def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
+def test_undetermined_rule_is_a_question_mark() -> None:
     """An empty cell would mean that nothing was found."""
     assert INCOMPLETE.report is not None
     found = hostile_report("/x")
@@ -281,7 +283,7 @@ def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
     assert shown.rows[1][:3] == ["/x", "INCOMPLETE", "?"]
 
 
-def test_quiet_leaves_the_sections_out() -> None:
+def test_quiet_omits_the_sections() -> None:
     """The tables of findings and gaps remain."""
     quiet = RenderedPage(render((CRITICAL,), PAGE._replace(verbosity=-1)))
     assert quiet.headings == ["Host db1"]
@@ -305,9 +307,9 @@ def test_every_fixture_host_is_read_back(fixture: str) -> None:
 
 def assert_shown(found: Report) -> None:
     """Assert that GitHub shows every finding, and with -v every command."""
-    shown = RenderedPage(one(Audited("x", found)))
+    shown = RenderedPage(markdown_of(Audited("x", found)))
     whole = RenderedPage(render([Audited("x", found)], PAGE._replace(verbosity=1)))
-    assert shown.tags | whole.tags <= OURS
+    assert shown.tags | whole.tags <= ALLOWED_TAGS
     lines = "".join(whole.blocks).split("\n")
     assert set("".join(shown.blocks).split("\n")) <= set(lines)
     for finding in found.findings:
@@ -318,7 +320,7 @@ def assert_shown(found: Report) -> None:
             assert all(visible(line) in lines for line in expected)
 
 
-def test_a_plan_is_no_host() -> None:
+def test_plan_is_not_called_a_host() -> None:
     """Readers must not look for a filesystem that does not exist yet."""
     assert CLEAN_HOST.report
     report = CLEAN_HOST.report._replace(source=ReportSource("plan", "/dev/md0 on /data"))

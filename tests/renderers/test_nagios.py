@@ -85,7 +85,7 @@ def read(*hosts: Audited, page: Page = PAGE) -> Output:
         (Severity.CRITICAL, None, "OK"),
     ],
 )
-def test_the_status_follows_severity_and_threshold(
+def test_status_by_severity_and_threshold(
     severity: Severity, threshold: Severity | None, expected: str
 ) -> None:
     """The ranges of the performance data alert at the same values."""
@@ -96,7 +96,7 @@ def test_the_status_follows_severity_and_threshold(
     assert found.numbers[severity.value] == 1
 
 
-def test_the_first_line_says_how_much_and_the_worst() -> None:
+def test_first_line_has_counts_and_the_worst_finding() -> None:
     """A pager shows only the first line."""
     found = read(CRITICAL)
     assert found.status == "CRITICAL"
@@ -110,7 +110,7 @@ def test_the_first_line_says_how_much_and_the_worst() -> None:
     )
 
 
-def test_a_clean_host_is_one_line() -> None:
+def test_clean_host_is_one_line() -> None:
     """All its counters are present, including those that are 0."""
     assert render((CLEAN_HOST,), PAGE) == (
         "EXT4AUDIT OK - no findings that fail on web1 | critical=0;;0;0 high=0;;0;0 medium=0;0;;0 "
@@ -119,7 +119,7 @@ def test_a_clean_host_is_one_line() -> None:
     )
 
 
-def test_what_nobody_could_judge_is_unknown() -> None:
+def test_incomplete_host_is_unknown() -> None:
     """The status is UNKNOWN unless gaps are allowed; the lines still show what is missing."""
     found = read(INCOMPLETE)
     assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
@@ -132,7 +132,7 @@ def test_what_nobody_could_judge_is_unknown() -> None:
     assert (allowed.status, len(allowed.lines)) == ("OK", 3)
 
 
-def test_a_host_that_could_not_be_read_is_unknown() -> None:
+def test_unread_host_is_unknown() -> None:
     """It never hides a finding, and reading no host at all is never a success."""
     found = read(CLEAN_HOST, UNREADABLE_HOST)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
@@ -145,20 +145,20 @@ def test_a_host_that_could_not_be_read_is_unknown() -> None:
     assert read(UNREADABLE_HOST, page=allowed).status == "UNKNOWN"
 
 
-def test_findings_that_do_not_count_are_numbers_only() -> None:
+def test_suppressed_and_known_findings_are_only_counted() -> None:
     """They raise no alert and have no line."""
     found = read(PROCESSED_REPORT)
     assert (found.status, found.numbers["critical"], found.alerts) == ("OK", 0, set())
     assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
 
 
-def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
+def test_fixed_findings_are_counted_only_with_a_baseline() -> None:
     """Without a baseline the counter is absent, because 0 would be wrong."""
     assert read(PROCESSED_REPORT, CLEAN_HOST).numbers["fixed"] == 1
     assert "fixed" not in read(CLEAN_HOST).numbers
 
 
-def test_lines_end_at_fifty() -> None:
+def test_at_most_fifty_lines() -> None:
     """Nagios keeps 8 KiB; the last line counts the findings left out."""
     many = [Audited("x", rated_report(Severity.HIGH), key=f"x{n}") for n in range(60)]
     found = read(*many)
@@ -167,7 +167,7 @@ def test_lines_end_at_fifty() -> None:
     assert len(read(*many, page=PAGE._replace(verbosity=-1)).lines) == 0
 
 
-def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
+def test_findings_of_one_cause_share_a_line() -> None:
     """If there are too many lines, findings of a cause share one, with their number and names."""
     found = read(
         Audited("x", repeated_report(60, edits)), page=PAGE._replace(threshold=Severity.LOW)
@@ -179,7 +179,7 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     assert found.numbers["medium"] == 120
 
 
-def test_gaps_with_one_cause_are_a_line() -> None:
+def test_gaps_of_one_cause_share_a_line() -> None:
     """The gaps of forty disks that only root can read once hid all others."""
     names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 37 more"
     lacks = "superblock of ... (permission denied) (run as root)"
@@ -188,7 +188,7 @@ def test_gaps_with_one_cause_are_a_line() -> None:
     ]
 
 
-def test_lines_end_before_nagios_cuts_them() -> None:
+def test_output_is_below_8_kib() -> None:
     """Nagios silently drops everything beyond 8 KiB, including the line that counts the rest."""
     long = [Audited("x", hostile_report("/é" * 200), key=f"h{number}") for number in range(30)]
     text = render(long, PAGE)
@@ -201,7 +201,7 @@ def test_lines_end_before_nagios_cuts_them() -> None:
 @pytest.mark.parametrize(
     "name", [*HOSTILE_NAMES.values(), "a | b=1", "$USER1$ $(id) `id`", "x;y"], ids=repr
 )
-def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
+def test_hostile_names_are_escaped(name: str) -> None:
     """A bar, a dollar sign and a backtick are escaped, and a name stays on its line."""
     found = read(Audited(name, hostile_report(name)))
     assert set(found.numbers) == set(read(CLEAN_HOST).numbers)
@@ -212,13 +212,13 @@ def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
 
 @examples(25)
 @given(judged=HOSTS)
-def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
+def test_status_of_any_host_is_its_exit_code(judged: Host) -> None:
     """The same function determines both."""
     assert_status(audit(LIVE, judged, all_rules()))
 
 
 @some_fixture_hosts(__name__)
-def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(fixture: str) -> None:
+def test_status_of_every_fixture_host_is_its_exit_code(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_status(report_of(fixture))
 

@@ -27,7 +27,7 @@ from support.hosts.fixture_hosts import report_of, some_fixture_hosts
         *(hostile_report(name) for name in HOSTILE_NAMES.values()),
     ],
 )
-def test_a_line_is_the_json_report(of: Report) -> None:
+def test_line_is_the_json_report(of: Report) -> None:
     """The same object as `--format json`, without a newline inside."""
     line = render_report(of, tool_version="0.1.0")
     assert line.endswith("\n")
@@ -39,10 +39,10 @@ def test_a_line_is_the_json_report(of: Report) -> None:
 @some_fixture_hosts(__name__)
 def test_the_line_of_every_fixture_host_is_its_json_report(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    test_a_line_is_the_json_report(report_of(fixture))
+    test_line_is_the_json_report(report_of(fixture))
 
 
-def test_the_line_of_a_source_without_a_report() -> None:
+def test_line_of_a_source_without_a_report() -> None:
     """The line has the source and the reason, as the schema allows."""
     host = Audited("a\n\udcff", None, "damaged", key="db\udcff")
     line = json.loads(render_unread(host, kind="unreadable", tool_version="1"))

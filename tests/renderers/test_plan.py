@@ -53,7 +53,7 @@ def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None =
     return text_format.render_plan(REPORT, advice, page)
 
 
-def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
+def test_text_begins_with_the_plan_and_ends_with_commands() -> None:
     """The ordinary report is in between."""
     assert text().splitlines() == [
         "PLAN /dev/md0 on /data does not exist yet; it is audited as planned.",
@@ -90,7 +90,7 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
         ),
     ],
 )
-def test_text_says_what_the_lines_leave(
+def test_text_lists_findings_that_the_commands_leave(
     changes: tuple[str, ...], left: tuple[str, ...], sentence: str
 ) -> None:
     """If no change is needed, the commands are given "as planned"."""
@@ -105,12 +105,12 @@ def test_commands_are_never_wrapped() -> None:
     assert all(len(line) <= 40 for line in lines if COMMAND not in line)
 
 
-def test_quiet_is_the_summary_alone() -> None:
+def test_quiet_has_only_the_summary() -> None:
     """The quiet output is that of any report."""
     assert len(text(verbosity=-1).splitlines()) == 1
 
 
-def test_json_has_one_key_more_than_any_report() -> None:
+def test_json_has_the_plan_key() -> None:
     """The document is valid against the schema; the command lines have stable keys."""
     document = json.loads(json_v1.render_plan(REPORT, ADVICE, Page("0.1.0", "")))
     jsonschema.Draft202012Validator(json.loads(schema_text())).validate(document)
@@ -133,7 +133,7 @@ FORMATS = [module for fmt, module in formats().items() if fmt not in {"json", "t
 
 
 @pytest.mark.parametrize("module", FORMATS)
-def test_a_plan_is_its_report_with_the_command(module: str) -> None:
+def test_plan_has_report_and_command(module: str) -> None:
     """The whole command is in the plan, and not in the report alone."""
     fmt = import_module(f"ext4audit.renderers.{module}")
     assert COMMAND in fmt.render_plan(REPORT, ADVICE, PAGE)
@@ -141,14 +141,14 @@ def test_a_plan_is_its_report_with_the_command(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", FORMATS)
-def test_a_hostile_line_stays_a_line(module: str) -> None:
+def test_hostile_command_is_escaped(module: str) -> None:
     """No control character is printed, and no output line starts with a line of the command."""
     shown = import_module(f"ext4audit.renderers.{module}").render_plan(REPORT, HOSTILE, PAGE)
     assert "\x1b" not in shown
     assert "\n::error::" not in shown
 
 
-def test_ndjson_is_the_json_report_in_one_line() -> None:
+def test_ndjson_equals_json() -> None:
     """Both are the same object."""
     line = ndjson.render_plan(REPORT, ADVICE, PAGE)
     assert line.count("\n") == 1
@@ -177,7 +177,7 @@ def test_sarif_has_properties_and_notifications() -> None:
     assert note["message"]["text"] == f"Command to use: make it: {COMMAND}"
 
 
-def test_junit_puts_the_lines_out() -> None:
+def test_junit_has_the_commands_as_output() -> None:
     """The output belongs to the suite, because no case produced it."""
     root = ET.fromstring(junit.render_plan(REPORT, ADVICE, PAGE))  # noqa: S314 - our own output
     assert [each.text for each in root.findall("testsuite/system-out")] == [f"make it: {COMMAND}"]
@@ -201,7 +201,7 @@ def test_markdown_has_a_block_for_each_line() -> None:
     )
 
 
-def test_nagios_has_the_lines_behind_the_first() -> None:
+def test_nagios_has_the_commands_after_the_first_line() -> None:
     """With -q there is only the first line."""
     _, *lines = nagios.render_plan(REPORT, ADVICE, PAGE).splitlines()
     assert lines == [f"mkfs: {COMMAND}"]

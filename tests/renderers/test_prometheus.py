@@ -77,7 +77,7 @@ SUBJECT = {
 """The labels that identify the milder finding of `CRITICAL`."""
 
 
-def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
+def test_finding_is_a_series_with_severity_as_value() -> None:
     """Labels identify the rule and the filesystem; anything variable is a value or in _info."""
     found = samples(CRITICAL)
     assert found["ext4audit_finding_severity"][1] == (SUBJECT, 3)
@@ -88,7 +88,7 @@ def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
     )
 
 
-def test_a_series_lasts_while_its_finding_changes() -> None:
+def test_changed_finding_keeps_its_series() -> None:
     """A different severity, confidence, fact or message changes values but adds no series."""
     other = changed(
         critical_report(),
@@ -103,7 +103,7 @@ def test_a_series_lasts_while_its_finding_changes() -> None:
     assert after["ext4audit_finding_info"][1][0]["facts"] == "commit"
 
 
-def several(*findings: Finding) -> Samples:
+def samples_of_findings(*findings: Finding) -> Samples:
     """Return the samples of a host on which one rule has these findings on one subject."""
     (verdict,) = rated_report(Severity.LOW).verdicts
     verdict = verdict._replace(findings=findings)
@@ -119,7 +119,7 @@ def finding(
 
 def test_several_findings_of_a_rule_are_one_series() -> None:
     """The value is the worst severity that counts, with the highest confidence among equals."""
-    found = several(
+    found = samples_of_findings(
         finding("b", Severity.LOW, Confidence.CONFIRMED),
         finding("c", Severity.HIGH, Confidence.POSSIBLE),
         finding("a", Severity.HIGH, Confidence.LIKELY),
@@ -131,20 +131,20 @@ def test_several_findings_of_a_rule_are_one_series() -> None:
     assert (labels["state"], labels["facts"]) == ("active", "a, b, c")
 
 
-def test_numbers_stand_for_severity_and_confidence() -> None:
+def test_numbers_of_severity_and_confidence() -> None:
     """Larger numbers mean worse, and more certain."""
     assert [value_of(each) for each in Severity] == [5, 4, 3, 2, 1]
     assert [value_of(each) for each in Confidence] == [3, 2, 1]
 
 
-def test_every_severity_is_counted_also_those_without_findings() -> None:
+def test_every_severity_is_counted() -> None:
     """A series with the value 0 can be compared; a series that vanishes cannot."""
     expected = {severity.value: 0.0 for severity in Severity} | {"critical": 1, "medium": 1}
     assert numbers(samples(CRITICAL), "ext4audit_host_findings", "severity") == expected
     assert sum(numbers(samples(CLEAN_HOST), "ext4audit_host_findings", "severity").values()) == 0
 
 
-def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
+def test_suppressed_and_known_findings_have_no_severity() -> None:
     """An alert on the severity does not fire for them."""
     found = samples(PROCESSED_REPORT)
     states = {labels["rule"]: labels["state"] for labels, _ in found["ext4audit_finding_info"]}
@@ -161,7 +161,7 @@ def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
     assert numbers(found, "ext4audit_host_fixed_findings") == {"db9": 1}
 
 
-def test_what_nobody_could_judge_is_counted() -> None:
+def test_gaps_are_counted() -> None:
     """Two rules on two filesystems and a gap of the host make the scan incomplete."""
     found = samples(Audited("x", incomplete_report()))
     assert numbers(found, "ext4audit_host_gaps") == {"db1": 5}
@@ -169,7 +169,7 @@ def test_what_nobody_could_judge_is_counted() -> None:
     assert numbers(found, "ext4audit_host_readable") == {"db1": 1}
 
 
-def test_a_host_that_could_not_be_read_is_there() -> None:
+def test_unread_host_has_series() -> None:
     """The host is neither readable nor complete, and has no number of findings."""
     found = samples(*FLEET)
     assert numbers(found, "ext4audit_host_readable")["bad.tar.gz"] == 0
@@ -181,7 +181,7 @@ def test_a_host_that_could_not_be_read_is_there() -> None:
     }
 
 
-def test_the_run_is_described() -> None:
+def test_series_about_the_run() -> None:
     """The time is that of the page, in seconds since 1970."""
     found = samples(CLEAN_HOST)
     assert found["ext4audit_last_run_timestamp_seconds"] == [({}, 1767323045)]
@@ -212,7 +212,7 @@ def test_names_and_series_are_unique() -> None:
     assert numbers(samples(double), "ext4audit_host_findings", "severity")["critical"] == 2
 
 
-def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
+def test_equal_labels_are_one_series_with_the_worst_value() -> None:
     """The textfile collector refuses a whole file that contains a series twice.
 
     Two hosts are named by a control character and by its escape, and a data file occurs twice.
@@ -231,7 +231,7 @@ def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
 @pytest.mark.parametrize(
     "name", [*HOSTILE_NAMES.values(), 'a"b', "a\\", '{host="x"} 1', "a\\nb"], ids=repr
 )
-def test_a_label_is_read_back_as_it_was(name: str) -> None:
+def test_label_is_read_back_unchanged(name: str) -> None:
     """Newlines are kept, as in node_exporter's labels; other control characters are escaped."""
     (labels, _), *_ = samples(Audited("x", hostile_report(name)))["ext4audit_finding_severity"]
     assert labels["mountpoint"] == "\n".join(map(visible, name.split("\n")))

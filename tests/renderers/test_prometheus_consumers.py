@@ -27,7 +27,7 @@ from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 ALERTS = ROOT / "docs" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "docs" / "prometheus" / "dashboard.json"
 ALERT_TESTS = ROOT / "tests" / "support" / "formats" / "prometheus-alerts.yml"
-FOREIGN = {"node_textfile_scrape_error"}
+OTHER_METRICS = {"node_textfile_scrape_error"}
 """Metrics of node_exporter itself."""
 METRIC = re.compile(r"\b(?:ext4audit|node)_[a-z0-9_]+\b")
 
@@ -53,13 +53,13 @@ def exposed(text: str) -> set[tuple[str, tuple[tuple[str, str], ...], float]]:
     }
 
 
-def test_alerts_and_dashboard_use_metrics_that_exist() -> None:
+def test_alerts_and_dashboard_use_existing_metrics() -> None:
     """With a renamed metric an alert would never fire."""
     text = ALERTS.read_text(encoding="utf-8")
     alerts = re.findall(r"expr:(.*?)\n +(?:for|labels):", text, re.DOTALL)
     names = set(METRIC.findall(f"{alerts}{expressions()}"))
     written = {family.name for family in text_string_to_metric_families(render(FLEET, PAGE))}
-    assert names - written == FOREIGN
+    assert names - written == OTHER_METRICS
     assert "ext4audit_finding_severity" in names
 
 
@@ -81,7 +81,7 @@ def test_promtool_accepts_the_alert_rules() -> None:
 
 
 @needs_promtool
-def test_each_alert_fires_when_it_should() -> None:
+def test_each_alert_fires() -> None:
     """The unit tests cover every alert in the file."""
     promtool("test", "rules", str(ALERT_TESTS))
     named = re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def test_promtool_parses_the_queries_of_the_dashboard(tmp_path: Path) -> None:
 
 @needs_promtool
 @some_fixture_hosts(__name__)
-def test_promtool_has_nothing_against_the_metrics_of_any_fixture(fixture: str) -> None:
+def test_promtool_accepts_metrics_of_every_fixture_host(fixture: str) -> None:
     """It checks syntax, help, types, and naming conventions."""
     text = render([Audited("x", report_of(fixture))], PAGE)
     assert promtool("check", "metrics", text=text) == ""
@@ -108,7 +108,7 @@ def test_promtool_has_nothing_against_the_metrics_of_any_fixture(fixture: str) -
 
 @needs_promtool
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
-def test_promtool_has_nothing_against_hostile_names(name: str) -> None:
+def test_promtool_accepts_hostile_names(name: str) -> None:
     """Such names are valid label values."""
     text = render([Audited(name, hostile_report(name)), *FLEET], PAGE)
     assert promtool("check", "metrics", text=text) == ""
@@ -127,7 +127,7 @@ def test_node_exporter_exposes_every_series(tmp_path: Path) -> None:
 
 
 @needs_exporter
-def test_node_exporter_reports_a_file_that_it_refuses(tmp_path: Path) -> None:
+def test_node_exporter_reports_an_invalid_file(tmp_path: Path) -> None:
     """The test above can fail: the error metric that it reads is 1 for a bad file."""
     (tmp_path / "bad.prom").write_text("ext4audit_host_readable{\n", encoding="utf-8")
     with running_exporter(tmp_path) as address:

@@ -124,7 +124,7 @@ def assert_result(result: Any) -> None:
     assert re.fullmatch("[0-9a-f]{32}:1", result["partialFingerprints"]["primaryLocationLineHash"])
 
 
-def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
+def test_strict_assertion_finds_what_the_schema_accepts() -> None:
     """A result without a physical location is valid in the schema, but GitHub refuses the file."""
     log = json.loads(sarif.render([CRITICAL], PAGE))
     for broken in ([], [{"logicalLocations": [{"name": "x"}]}]):
@@ -134,7 +134,7 @@ def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
             assert_github_takes(log["runs"][0])
 
 
-def test_a_finding_is_a_result() -> None:
+def test_finding_is_a_result() -> None:
     """The message has consequence, subject, evidence and remedies; commands are properties."""
     (critical, _) = run_of(CRITICAL)["results"]
     assert critical == {
@@ -188,7 +188,7 @@ def test_a_finding_is_a_result() -> None:
     }
 
 
-def test_a_finding_that_cites_fstab_is_there() -> None:
+def test_location_of_a_finding_that_cites_fstab() -> None:
     """The alert is on that line of the file, if an inventory keeps the file."""
     cited = (Citation("fstab line 4", "defaults", "/etc/fstab", fstab_line=4),)
     of = changed(report(host(md127()), old_kernel), lambda _, f: f._replace(citations=cited))
@@ -198,14 +198,14 @@ def test_a_finding_that_cites_fstab_is_there() -> None:
 
 
 @pytest.mark.parametrize("severity", Severity)
-def test_the_level_follows_the_severity(severity: Severity) -> None:
+def test_level_by_severity(severity: Severity) -> None:
     """SARIF has three levels; the severity itself is a property."""
     (result,) = run_of(Audited("x", rated(severity)))["results"]
     assert result["level"] == LEVELS[severity.value]
     assert result["properties"]["severity"] == severity.value
 
 
-def test_a_suppressed_finding_stays_and_is_marked() -> None:
+def test_suppressed_finding_is_marked() -> None:
     """The justification is the policy's reason, with the owner and the last day."""
     found = {each["ruleId"]: each for each in run_of(PROCESSED_REPORT)["results"]}
     assert found["DUR001"]["suppressions"] == [
@@ -218,7 +218,7 @@ def test_a_suppressed_finding_stays_and_is_marked() -> None:
     assert not any("suppressions" in each for code, each in found.items() if code != "DUR001")
 
 
-def test_the_states_of_a_baseline() -> None:
+def test_baseline_states() -> None:
     """With a baseline each result is new, unchanged or absent; without one there is no state."""
     found = {each["ruleId"]: each for each in run_of(PROCESSED_REPORT)["results"]}
     states = {code: each["baselineState"] for code, each in found.items()}
@@ -232,14 +232,14 @@ def test_the_states_of_a_baseline() -> None:
     assert all("baselineState" not in each for each in run_of(CRITICAL)["results"])
 
 
-def test_a_fixed_finding_is_no_failure() -> None:
+def test_fixed_finding_is_not_a_failure() -> None:
     """SARIF 2.1.0, 3.27.9: a result that is not a failure has another kind, and level "none"."""
     gone = run_of(PROCESSED_REPORT)["results"][-1]
     assert (gone["kind"], gone["level"]) == ("pass", "none")
     assert gone["message"]["text"] == f"Fixed: {FIXED_FINDING.message}"
 
 
-def test_a_fixed_finding_keeps_its_fingerprint() -> None:
+def test_fixed_finding_keeps_its_fingerprint() -> None:
     """Consumers match by fingerprint, even if the filesystem was renamed or is gone."""
     assert CRITICAL.report is not None
     before = report(host(root(), boot(), md127()), barriers, old_kernel)
@@ -252,7 +252,7 @@ def test_a_fixed_finding_keeps_its_fingerprint() -> None:
         assert len(fixed.fixed or ()) == len(fingerprints_of(fixed))
 
 
-def test_a_fixed_finding_is_not_taken_for_one_on_its_former_device() -> None:
+def test_fingerprint_of_a_fixed_finding_does_not_use_the_device() -> None:
     """Its fingerprint once equalled that of a finding on the filesystem that now has its device."""
     before = report(host(md127()), barriers)
     other = md127()._replace(uuid="u-other")
@@ -267,13 +267,13 @@ def test_a_fixed_finding_is_not_taken_for_one_on_its_former_device() -> None:
     assert (row["device"], row["mount_point"], row["uuid"]) == ("/dev/md0", "/moved", "u-md127")
 
 
-def test_what_counts_stands_first_the_worst_first() -> None:
+def test_results_are_sorted_by_severity() -> None:
     """GitHub shows the first 5000: results of all hosts are sorted, uncounted ones last."""
     order = [each["ruleId"] for each in run_of(*FLEET)["results"]]
     assert order == ["DUR001", "LAY001", "KRN003", "PRF002", "DUR001", "LAY001", "CAP001"]
 
 
-def test_what_a_file_cannot_hold_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_results_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mildest results are left out, and a notification states how many."""
     monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
     run = run_of(*FLEET)
@@ -305,7 +305,7 @@ def test_gaps_are_notifications() -> None:
     assert "KeyError" in text
 
 
-def test_a_host_without_a_report_is_an_error() -> None:
+def test_host_without_a_report_is_an_error() -> None:
     """The host must not look like one without findings."""
     (invocation,) = run_of(UNREADABLE_HOST, CLEAN_HOST)["invocations"]
     (shown,) = invocation["toolExecutionNotifications"]
@@ -314,14 +314,14 @@ def test_a_host_without_a_report_is_an_error() -> None:
     assert invocation["executionSuccessful"] is False
 
 
-def test_a_complete_audit_was_successful() -> None:
+def test_complete_audit_is_successful() -> None:
     """Findings are not failures of the tool."""
     (invocation,) = run_of(CLEAN_HOST, CRITICAL)["invocations"]
     assert invocation["executionSuccessful"] is True
     assert invocation["toolExecutionNotifications"] == []
 
 
-def test_notices_are_about_the_configuration() -> None:
+def test_policy_notices_are_configuration_notifications() -> None:
     """An expired suppression has to be corrected in the policy file."""
     (shown,) = run_of(PROCESSED_REPORT)["invocations"][0]["toolConfigurationNotifications"]
     assert shown["message"]["text"] == NOTICE
@@ -335,19 +335,19 @@ def test_notices_are_about_the_configuration() -> None:
         ((), "ext4audit/"),
     ],
 )
-def test_the_category_is_the_host_or_the_fleet(hosts: tuple[Audited, ...], expected: str) -> None:
+def test_category_of_host_and_fleet(hosts: tuple[Audited, ...], expected: str) -> None:
     """GitHub separates the alerts of each category."""
     assert run_of(*hosts)["automationDetails"]["id"] == expected
 
 
-def test_the_rules_are_those_that_judged() -> None:
+def test_rules_are_those_that_ran() -> None:
     """Each rule is listed once, sorted by code, even if it found nothing."""
     rules = [rule["id"] for rule in run_of(*FLEET)["tool"]["driver"]["rules"]]
     assert rules == ["CAP001", "DUR001", "HLT009", "KRN003", "LAY001", "PRF002"]
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
+def test_help_of_a_rule_is_its_page(rule: Any) -> None:
     """The descriptor repeats the rule's page and has everything that GitHub shows of a rule."""
     shown = descriptor(rule)
     assert_descriptor(shown)
@@ -369,9 +369,7 @@ def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
         (("fs/ext4/super.c: ext4_remount()",), None),
     ],
 )
-def test_the_page_of_a_rule_is_its_first_reference(
-    references: tuple[str, ...], uri: str | None
-) -> None:
+def test_help_uri_is_the_first_reference(references: tuple[str, ...], uri: str | None) -> None:
     """A web page takes precedence over a manual page; a source location has no URL."""
     assert descriptor(old_kernel._replace(references=references)).get("helpUri") == uri
 
@@ -387,7 +385,7 @@ def test_the_page_of_a_rule_is_its_first_reference(
         ([], None),
     ],
 )
-def test_the_home_page_is_that_of_the_package(
+def test_information_uri_is_the_package_home_page(
     urls: list[str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No URL is made up if the metadata has none."""
@@ -398,7 +396,7 @@ def test_the_home_page_is_that_of_the_package(
     assert run_of(CLEAN_HOST)["tool"]["driver"].get("informationUri") == expected
 
 
-def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_information_uri_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs from a source tree without metadata."""
 
     def missing(name: str) -> Message:
@@ -408,7 +406,7 @@ def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.Mo
     assert "informationUri" not in run_of(CLEAN_HOST)["tool"]["driver"]
 
 
-def test_a_path_is_encoded_once() -> None:
+def test_path_is_percent_encoded_once() -> None:
     """Decoded once, the path equals that of the other formats."""
     judged = rated(Severity.LOW)
     odd = Audited("x", judged._replace(host=judged.host._replace(name="db 1%20(ä)")))
@@ -419,7 +417,7 @@ def test_a_path_is_encoded_once() -> None:
 
 
 @pytest.mark.parametrize("word", ["word ", "word"])
-def test_a_site_can_write_a_long_summary(word: str) -> None:
+def test_long_summary_of_a_site_rule(word: str) -> None:
     """GitHub would refuse a summary of that length; the help has it in full."""
     shown = descriptor(old_kernel._replace(code="XAA001", summary=500 * word))
     assert_descriptor(shown)
@@ -427,7 +425,7 @@ def test_a_site_can_write_a_long_summary(word: str) -> None:
     assert 500 * word in shown["help"]["text"]
 
 
-def test_a_long_description_is_cut_between_two_words() -> None:
+def test_long_description_is_cut_between_words() -> None:
     """GitHub accepts 1024 characters."""
     page = f"## What it checks\n\n{'some words ' * 200}\n\n## Why it matters\n\nIt does."
     text = descriptor(old_kernel._replace(docstring=page))["fullDescription"]["text"]
@@ -435,7 +433,7 @@ def test_a_long_description_is_cut_between_two_words() -> None:
     assert text.endswith((" some…", " words…"))
 
 
-def test_no_host_is_no_rule() -> None:
+def test_log_without_hosts_is_valid() -> None:
     """A log without hosts is valid."""
     assert judging([]) == ()
     assert run_of()["results"] == []
@@ -457,13 +455,13 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 @given(HOSTS)
 @examples(25)
-def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
+def test_any_host_is_valid_for_github(any_host: Host) -> None:
     """Every finding is a result, and an incomplete audit has a notification."""
     assert_logged(audit(LIVE, any_host, all_rules()))
 
 
 @some_fixture_hosts(__name__)
-def test_every_fixture_host_is_a_log_that_github_takes(fixture: str) -> None:
+def test_every_fixture_host_is_valid_for_github(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_logged(report_of(fixture))
 

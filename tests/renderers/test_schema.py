@@ -24,7 +24,7 @@ from support.formats.sample_reports import (
 from support.hosts.fixture_hosts import report_of, some_fixture_hosts
 
 SCHEMA: Any = json.loads(schema_text())
-UNSEEN = filesystem(
+UNKNOWN_FILESYSTEM = filesystem(
     fstype=UNREAD,
     read_only=UNREAD,
     superblock=UNREAD,
@@ -38,7 +38,7 @@ REPORTS = {
     "murky": incomplete_report(),
     "edits": report(host(filesystem()), edits),
     "no ext4": report(host(), inodes),
-    "blind": report(host(UNSEEN, kernel=UNREAD, os=UNREAD), inodes),
+    "blind": report(host(UNKNOWN_FILESYSTEM, kernel=UNREAD, os=UNREAD), inodes),
     "part of the options": report(host(filesystem(options=known(options(complete=False))))),
     **{name: hostile_report(text) for name, text in HOSTILE_NAMES.items()},
 }
@@ -56,42 +56,42 @@ def strict(schema: Any) -> Any:
     return closed
 
 
-def objects(schema: Any) -> list[Any]:
+def object_schemas(schema: Any) -> list[Any]:
     """Return the schemas of all objects."""
     return [schema, *(each for each in schema["$defs"].values() if each.get("type") == "object")]
 
 
-def errors(of: Report, schema: Any) -> list[str]:
+def validation_errors(of: Report, schema: Any) -> list[str]:
     """Return the validation errors of a rendered report."""
     document = json.loads(render_report(of, tool_version="0.1.0"))
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_schema_is_valid() -> None:
     """The shipped file is valid JSON Schema 2020-12 of this version."""
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$id"] == "https://ext4audit.invalid/schema/1.1/report.json"
 
 
-def test_the_kinds_of_all_archives_are_described() -> None:
+def test_all_archive_kinds_are_described() -> None:
     """One of the three archive formats was missing."""
     described = SCHEMA["$defs"]["source"]["properties"]["kind"]["description"]
     assert set(re.findall(r"\w+", described)) >= ARCHIVES
 
 
 @pytest.mark.parametrize("of", REPORTS.values(), ids=REPORTS)
-def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
+def test_every_report_matches_the_strict_schema(of: Report) -> None:
     """A report is valid and has no member that the schema does not describe."""
-    assert errors(of, strict(SCHEMA)) == []
+    assert validation_errors(of, strict(SCHEMA)) == []
 
 
 @some_fixture_hosts(__name__)
-def test_the_report_of_every_fixture_host_obeys_the_schema(fixture: str) -> None:
+def test_every_fixture_host_matches_the_schema(fixture: str) -> None:
     """Fixture hosts combine facts in ways that the strategy does not generate."""
-    assert errors(report_of(fixture), strict(SCHEMA)) == []
+    assert validation_errors(report_of(fixture), strict(SCHEMA)) == []
 
 
-def test_the_strict_schema_refuses_an_unknown_member() -> None:
+def test_strict_schema_refuses_unknown_members() -> None:
     """The test above can fail: an undescribed member is an error at any depth."""
     document = json.loads(render_report(critical_report(), tool_version="0.1.0"))
     document["verdicts"][0]["extra"] = 1
@@ -118,9 +118,7 @@ def test_readers_of_this_version_accept_later_additions() -> None:
         (("filesystems", 0, "device_b64"), "not base64!"),
     ],
 )
-def test_the_schema_refuses_what_the_contract_does_not_allow(
-    path: tuple[str | int, ...], value: object
-) -> None:
+def test_schema_refuses_invalid_values(path: tuple[str | int, ...], value: object) -> None:
     """A wrong version, an unknown value and a null that is not allowed are errors."""
     document = json.loads(render_report(hostile_report("/data"), tool_version="0.1.0"))
     parent: Any = document
@@ -130,7 +128,9 @@ def test_the_schema_refuses_what_the_contract_does_not_allow(
     assert not Draft202012Validator(SCHEMA).is_valid(document)
 
 
-@pytest.mark.parametrize("described", objects(SCHEMA), ids=lambda each: each["description"][:40])
+@pytest.mark.parametrize(
+    "described", object_schemas(SCHEMA), ids=lambda each: each["description"][:40]
+)
 def test_every_member_is_described_and_required(described: Any) -> None:
     """Each member has a description, or its type has one, and every member is required."""
     assert described["required"] == list(described["properties"])
@@ -150,7 +150,7 @@ def test_every_member_is_described_and_required(described: Any) -> None:
         ("unknown", "why", Why),
     ],
 )
-def test_the_closed_sets_of_schema_and_code_are_the_same(
+def test_enumerations_of_schema_and_code_are_equal(
     definition: str, member: str, values: Any
 ) -> None:
     """The values that the schema allows are those that the code can write."""

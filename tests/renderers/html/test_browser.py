@@ -68,12 +68,12 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield made
 
 
-def show(tab: Tab, folder: Path, *hosts: Report | Audited) -> None:
+def open_report(tab: Tab, folder: Path, *hosts: Report | Audited) -> None:
     """Open the page of these hosts."""
-    show_text(tab, folder, markup(*hosts))
+    open_page(tab, folder, markup(*hosts))
 
 
-def show_text(tab: Tab, folder: Path, text: str) -> None:
+def open_page(tab: Tab, folder: Path, text: str) -> None:
     """Open a page in the tab, written to a file first."""
     path = folder / "report.html"
     path.write_text(text, encoding="utf-8")
@@ -81,16 +81,16 @@ def show_text(tab: Tab, folder: Path, text: str) -> None:
 
 
 @cache
-def page(name: str) -> str:
+def rendered_page(name: str) -> str:
     """Return a page of PAGES, rendered once."""
     return markup(*PAGES[name])
 
 
 @pytest.mark.parametrize("name", sample_of(PAGES, "complaints"))
-def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: str) -> None:
+def test_page_loads_without_errors_or_requests(tab: Tab, tmp_path: Path, name: str) -> None:
     """The console is empty, no policy is violated, and no resource but the file is requested."""
     tab.set_media()
-    show_text(tab, tmp_path, page(name))
+    open_page(tab, tmp_path, rendered_page(name))
     assert tab.errors() == []
     assert tab.requests() == [(tmp_path / "report.html").as_uri()]
     assert tab.value("document.compatMode") == "CSS1Compat"
@@ -99,12 +99,12 @@ def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: 
 @pytest.mark.parametrize(
     "hosts", [(hostile_report(INJECTION),), (hostile_report(INJECTION), *FLEET)]
 )
-def test_injected_markup_is_only_shown(
+def test_injected_markup_is_shown_as_text(
     tab: Tab, tmp_path: Path, hosts: tuple[Report | Audited, ...]
 ) -> None:
     """A name that holds a script, image or style is shown as text and adds no such element."""
     tab.set_media()
-    show(tab, tmp_path, *hosts)
+    open_report(tab, tmp_path, *hosts)
     assert tab.value("document.querySelectorAll('img, iframe, object, link').length") == 0
     assert tab.value("document.querySelectorAll('script').length") == 1
     assert tab.value("document.querySelectorAll('style').length") == 1
@@ -112,7 +112,7 @@ def test_injected_markup_is_only_shown(
     assert INJECTION in tab.value("document.body.textContent")
 
 
-def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Path) -> None:
+def test_content_security_policy_blocks_injected_elements(tab: Tab, tmp_path: Path) -> None:
     """If markup does slip in, its scripts, styles, images and frames are still blocked."""
     broken = markup(critical_report()).replace("<main", f"{INJECTION}<main", 1)
     path = tmp_path / "broken.html"
@@ -132,10 +132,10 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
         "/srv/dev-disk-by-uuid-b7b8b35e-933b-5d66-ae7b-beadd41a7fb4",
     ],
 )
-def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, place: str) -> None:
+def test_long_path_is_cut_off_at_its_box(tab: Tab, tmp_path: Path, place: str) -> None:
     """Text that overflows its box is cut off at the edge."""
     tab.set_media()
-    show(tab, tmp_path, report(host(md127(place)), barriers))
+    open_report(tab, tmp_path, report(host(md127(place)), barriers))
     over = (
         "[...document.querySelectorAll('svg svg')].flatMap(box => [...box.querySelectorAll('text')]"
         ".filter(e => e.getBBox().x + e.getBBox().width > box.width.baseVal.value - 3)"
@@ -145,20 +145,20 @@ def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, p
 
 
 @pytest.mark.parametrize(("name", "width"), sample_of(product(PAGES, [1400, 900, 400]), "widths"))
-def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
+def test_page_does_not_scroll_horizontally(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     """On a wide and on a phone-sized screen, wide content scrolls within its own box."""
     tab.set_media(width=width)
-    show_text(tab, tmp_path, page(name))
+    open_page(tab, tmp_path, rendered_page(name))
     for scheme in ("light", "dark"):
         tab.set_media(width=width, scheme=scheme)
         assert tab.value("document.documentElement.scrollWidth") <= width, scheme
 
 
 @pytest.mark.parametrize("name", sample_of(PAGES, "painted"))
-def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
+def test_whole_page_can_be_captured(tab: Tab, tmp_path: Path, name: str) -> None:
     """The whole page can be captured, including the part far below the window."""
     tab.set_media()
-    show_text(tab, tmp_path, page(name))
+    open_page(tab, tmp_path, rendered_page(name))
     picture = tab.screenshot()
     assert picture.startswith(b"\x89PNG")
     height = tab.value("document.documentElement.scrollHeight")
@@ -174,22 +174,22 @@ def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
         ("print", "dark", "rgb(255, 255, 255)"),
     ],
 )
-def test_paper_is_light_whatever_the_screen_is(
+def test_print_is_always_light(
     tab: Tab, tmp_path: Path, media: str, scheme: str, ground: str
 ) -> None:
     """The screen follows the reader's colour preference; print is always light."""
     tab.set_media(media=media, scheme=scheme)
-    show_text(tab, tmp_path, page("one"))
+    open_page(tab, tmp_path, rendered_page("one"))
     colour = tab.value("getComputedStyle(document.body).backgroundColor")
     assert colour == ground
 
 
-def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
+def test_print_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
     """Findings that are folded on the screen are open in print."""
     box = "document.querySelector('.finding .remedy').checkVisibility()"
     tall = "document.querySelector('.finding').getBoundingClientRect().height"
     tab.set_media()
-    show(tab, tmp_path, report(host(boot("renames")), renames))
+    open_report(tab, tmp_path, report(host(boot("renames")), renames))
     assert not tab.value(box)
     folded = tab.value(tall)
     tab.set_media(media="print")
@@ -198,11 +198,11 @@ def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
     assert tab.pdf().startswith(b"%PDF-")
 
 
-def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) -> None:
+def test_keyboard_reaches_every_link_and_fold(tab: Tab, tmp_path: Path) -> None:
     """The first Tab reaches the skip link to the findings; then every link and fold gets focus."""
     controls = "a, summary, input, select, button"
     tab.set_media()
-    show_text(tab, tmp_path, page("fleet"))
+    open_page(tab, tmp_path, rendered_page("fleet"))
     tab.press_key(*TAB)
     assert tab.value("document.activeElement.className") == "skip"
     assert tab.value("document.activeElement.getBoundingClientRect().left") >= 0
@@ -221,10 +221,10 @@ def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) ->
     assert reached == wanted
 
 
-def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
+def test_enter_follows_links_and_opens_folds(tab: Tab, tmp_path: Path) -> None:
     """Enter follows the skip link and opens the focused fold."""
     tab.set_media()
-    show_text(tab, tmp_path, page("fleet"))
+    open_page(tab, tmp_path, rendered_page("fleet"))
     tab.press_key(*TAB)
     tab.press_key(*ENTER, text="\r")
     assert tab.value("document.activeElement.id") == "findings"
@@ -233,29 +233,29 @@ def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
     assert tab.value("document.querySelector('details.host').open")
 
 
-def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
+def test_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
     """The target of a link is shown even if it is inside a closed fold."""
     tab.set_media()
-    show_text(tab, tmp_path, page("fleet"))
+    open_page(tab, tmp_path, rendered_page("fleet"))
     assert not tab.value("document.querySelector('#host-web1').closest('details').open")
     tab.value("document.querySelector('.matrix a[href=\"#host-web1\"]').click()")
     assert tab.value("document.querySelector('#host-web1').closest('details').open")
 
 
-def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
+def test_click_selects_the_whole_command(tab: Tab, tmp_path: Path) -> None:
     """A click selects a command from its first to its last character, and nothing else."""
     tab.set_media()
-    show_text(tab, tmp_path, page("one"))
+    open_page(tab, tmp_path, rendered_page("one"))
     tab.value("document.querySelector('pre.command code').scrollIntoView({block: 'center'})")
     tab.click("pre.command code")
     marked = tab.value("getSelection().toString()")
     assert marked == tab.value("document.querySelector('pre.command code').textContent")
 
 
-def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
+def test_accessibility_tree_has_names(tab: Tab, tmp_path: Path) -> None:
     """Images, tables and regions have names in the accessibility tree."""
     tab.set_media()
-    show_text(tab, tmp_path, page("fleet"))
+    open_page(tab, tmp_path, rendered_page("fleet"))
     tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
     tab.call("Accessibility.enable")
     nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
@@ -269,11 +269,11 @@ def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
     assert nameless == []
 
 
-def test_the_heads_of_a_long_table_stay_in_sight(tab: Tab, tmp_path: Path) -> None:
+def test_table_headers_stay_visible(tab: Tab, tmp_path: Path) -> None:
     """The matrix of a fleet of hundreds scrolls in its box, with the rule names fixed on top."""
     tab.set_media()
     hosts = [report(host(root(), name=f"web{n}"), barriers, old_kernel) for n in range(200)]
-    show(tab, tmp_path, *hosts)
+    open_report(tab, tmp_path, *hosts)
     tab.value("document.querySelector('.tall').scrollTo(0, 3000)")
     top = "document.querySelector('{}').getBoundingClientRect().top"
     assert abs(tab.value(top.format(".matrix thead th")) - tab.value(top.format(".tall"))) < 3
@@ -288,7 +288,7 @@ def many_hosts() -> str:
     return markup(*fine, *low, report(host(md127("/data"), name="db1"), barriers, hotspot))
 
 
-SHOWN = (
+SHOWN_HOSTS = (
     "[...document.querySelectorAll('details.host')].filter(e => e.checkVisibility())"
     ".map(e => e.querySelector('h2').textContent).join(' ')"
 )
@@ -312,7 +312,7 @@ EVERY_HOST = "db1 app0 app1 web0 web1 web2"
 EVERY_RULE = "DUR001 LAY001 KRN003"
 
 
-def choose(tab: Tab, **values: str) -> None:
+def set_filters(tab: Tab, **values: str) -> None:
     """Set controls of the filter as a user does: each change dispatches an event."""
     for name, value in values.items():
         tab.value(
@@ -336,15 +336,15 @@ def choose(tab: Tab, **values: str) -> None:
         ({"host": "nothing"}, ("", EVERY_RULE, "")),
     ],
 )
-def test_the_filter_leaves_the_hosts_that_match(
+def test_filter_shows_matching_hosts(
     tab: Tab, tmp_path: Path, values: dict[str, str], kept: tuple[str, str, str]
 ) -> None:
     """Severity, name and text filters combine, for the sections and the table alike."""
     hosts, columns, rules = kept
     tab.set_media()
-    show_text(tab, tmp_path, many_hosts())
-    choose(tab, **values)
-    assert tab.value(SHOWN) == tab.value(ROWS) == hosts
+    open_page(tab, tmp_path, many_hosts())
+    set_filters(tab, **values)
+    assert tab.value(SHOWN_HOSTS) == tab.value(ROWS) == hosts
     assert tab.value(COLUMNS) == columns
     assert tab.value(RULES) == rules
     if hosts.startswith("db1"):
@@ -354,36 +354,36 @@ def test_the_filter_leaves_the_hosts_that_match(
     assert tab.errors() == []
 
 
-def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
+def test_unread_host_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
     """The cell with the reason spans all columns and is not treated as one of them."""
     tab.set_media()
-    show(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
-    choose(tab, severity="0")
-    choose(tab, severity="9")
-    choose(tab, host="db7")
+    open_report(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
+    set_filters(tab, severity="0")
+    set_filters(tab, severity="9")
+    set_filters(tab, host="db7")
     assert tab.value(ROWS) == "db7.tgz"
     assert tab.value("document.querySelector('.matrix td.words').checkVisibility()")
     assert tab.errors() == []
 
 
-def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
+def test_reset_shows_all_hosts(tab: Tab, tmp_path: Path) -> None:
     """The button clears all controls."""
     tab.set_media()
-    show_text(tab, tmp_path, many_hosts())
-    choose(tab, severity="0", host="db")
-    assert tab.value(SHOWN) == "db1"
+    open_page(tab, tmp_path, many_hosts())
+    set_filters(tab, severity="0", host="db")
+    assert tab.value(SHOWN_HOSTS) == "db1"
     tab.value("document.querySelector('form.filter [type=reset]').click()")
-    assert tab.wait_for(f"({SHOWN}) === {EVERY_HOST!r}")
+    assert tab.wait_for(f"({SHOWN_HOSTS}) === {EVERY_HOST!r}")
     assert tab.value(COLUMNS) == EVERY_RULE
 
 
-def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_path: Path) -> None:
+def test_page_without_scripts(tab: Tab, tmp_path: Path) -> None:
     """No control without a function is shown, and the table states its size."""
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         tab.set_media(width=500)
-        show_text(tab, tmp_path, many_hosts())
-        assert tab.value(SHOWN) == EVERY_HOST
+        open_page(tab, tmp_path, many_hosts())
+        assert tab.value(SHOWN_HOSTS) == EVERY_HOST
         controls = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
         assert tab.value(controls) is False
         text = tab.value("document.querySelector('.beyond').textContent")
@@ -399,10 +399,10 @@ def every_fixture_host() -> str:
 
 
 @pytest.mark.parametrize("width", sample_of([500, 900, 1400], "hidden"))
-def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
+def test_buttons_count_hidden_columns_and_hosts(tab: Tab, tmp_path: Path, width: int) -> None:
     """A button at each edge counts the hidden columns and hosts, and scrolls to them."""
     tab.set_media(width=width)
-    show_text(tab, tmp_path, every_fixture_host())
+    open_page(tab, tmp_path, every_fixture_host())
     box = "document.querySelector('.tall')"
     buttons = (
         "[...document.querySelectorAll('.beyond button')].filter(e => !e.hidden)"
@@ -426,19 +426,19 @@ def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, 
     assert abs(tab.value(first) - tab.value(f"{box}.getBoundingClientRect().left")) < 3
 
 
-def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
+def test_no_buttons_if_the_table_fits(tab: Tab, tmp_path: Path) -> None:
     """There is no button if nothing is hidden."""
     tab.set_media(width=1400)
-    show_text(tab, tmp_path, many_hosts())
+    open_page(tab, tmp_path, many_hosts())
     shown = "[...document.querySelectorAll('.beyond button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False
 
 
 @pytest.mark.parametrize("denied", [False, True])
-def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
+def test_copy_button_copies_the_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
     """The clipboard gets the command byte for byte, even if the page may not write to it."""
     tab.set_media()
-    show_text(tab, tmp_path, page("one"))
+    open_page(tab, tmp_path, rendered_page("one"))
     if denied:
         tab.value("navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))")
     number = tab.value("document.querySelectorAll('pre.command').length")
@@ -453,7 +453,7 @@ def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) ->
 def test_controls_are_not_printed(tab: Tab, tmp_path: Path) -> None:
     """Print has no buttons, and the table is not cut off."""
     tab.set_media(media="print")
-    show_text(tab, tmp_path, every_fixture_host())
+    open_page(tab, tmp_path, every_fixture_host())
     shown = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False
     assert tab.value("getComputedStyle(document.querySelector('.tall')).overflowX") == "visible"

@@ -14,7 +14,7 @@ from support.formats.sample_reports import barriers, hotspot, incomplete_report,
 GAP = unknown("it")
 
 
-def test_hidden_options_are_marked_and_stand_first() -> None:
+def test_hidden_options_are_marked_and_first() -> None:
     """Options in force that the mount table hides are in the summary and in the table."""
     page = rendered(report(host(md127()), barriers))
     options = details_element(page, "21 mount options in force HIDDEN nobarrier")
@@ -25,7 +25,7 @@ def test_hidden_options_are_marked_and_stand_first() -> None:
     assert "Kernel defaults: bsddf" in text_of(options)
 
 
-def test_the_stack_is_a_picture_and_a_table() -> None:
+def test_stack_is_a_diagram_and_a_table() -> None:
     """The filesystem is at the top, and each device is below everything built on it."""
     page = rendered(report(host(md127("/data")), barriers))
     picture = next(each for each in page.iter() if each.get("role") == "img")
@@ -42,7 +42,7 @@ def test_the_stack_is_a_picture_and_a_table() -> None:
     assert "/dev/vdbdisk100 GiBwrite backrotational" in text_of(table)
 
 
-def test_equal_disks_are_one_pile() -> None:
+def test_equal_disks_are_drawn_as_one_pile() -> None:
     """Twelve disks in a row would be too wide to read; two disks keep their own names."""
     disks = [
         disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefghijklm")
@@ -52,7 +52,7 @@ def test_equal_disks_are_one_pile() -> None:
     assert "12 disks, sdb, sdc, sdd and 9 more" in text_of(page)
 
 
-def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
+def test_unknown_members_are_drawn_as_a_box() -> None:
     """A device whose members are unknown is drawn on a box labelled as unknown."""
     gap = incomplete_report().host.gaps[0]
     partition = disk("sda1", kind="partition", below=gap)
@@ -61,7 +61,7 @@ def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
     assert "not known, the mount table of PID 1" in text_of(page)
 
 
-def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
+def test_load_of_each_member_has_bar_and_number() -> None:
     """The list of an uneven stripe is open; bars are relative to the busiest member."""
     chart = details_element(
         rendered(report(host(md127()), hotspot)), "Metadata on 2 members: the busiest has 2.00"
@@ -73,7 +73,7 @@ def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
     assert bars == ["100.00"]
 
 
-def test_very_many_members_are_folded() -> None:
+def test_more_than_sixteen_members_are_summarized() -> None:
     """Of forty members the sixteen busiest get a bar; a sentence counts the others."""
     stripe = layout([n % 3 for n in range(40)])
     chart = details_element(
@@ -83,7 +83,7 @@ def test_very_many_members_are_folded() -> None:
     assert "and 24 more with 0 to 1 bitmaps each" in text_of(chart)
 
 
-def test_a_degraded_array_says_so() -> None:
+def test_degraded_array_shows_missing_members() -> None:
     """The stack table shows how many members an array lacks."""
     array = raid([disk()], level="raid1")
     broken = replace(array, md_state=known(md_state("raid1", 2, 1, "idle")))
@@ -105,10 +105,10 @@ def test_a_degraded_array_says_so() -> None:
         ),
     ],
 )
-def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected: str) -> None:
+def test_state_of_a_filesystem(changes: dict[str, Any], expected: str) -> None:
     """The state shows whether the filesystem is mounted and writable, or that this is unknown."""
     page = rendered(report(host(filesystem(**changes))))
-    facts = {text_of(each[0]): text_of(each[1]) for each in pairs_of(page)}
+    facts = {text_of(each[0]): text_of(each[1]) for each in term_pairs(page)}
     assert facts["State"] == expected
 
 
@@ -120,22 +120,20 @@ def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected
         ({"usage": GAP, "superblock": GAP}, None),
     ],
 )
-def test_the_size_is_reported_as_far_as_it_is_known(
-    changes: dict[str, Any], expected: str | None
-) -> None:
+def test_size_and_usage(changes: dict[str, Any], expected: str | None) -> None:
     """The usage needs a mounted filesystem; the size can also come from the superblock."""
     page = rendered(report(host(filesystem(**changes))))
-    facts = {text_of(each[0]): text_of(each[1]) for each in pairs_of(page)}
+    facts = {text_of(each[0]): text_of(each[1]) for each in term_pairs(page)}
     assert facts.get("Size") == expected
 
 
-def pairs_of(page: Element) -> list[tuple[Element, Element]]:
+def term_pairs(page: Element) -> list[tuple[Element, Element]]:
     """Return the term and description elements of all lists of facts."""
     return list(zip(page.iter("dt"), page.iter("dd"), strict=True))
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) -> None:
+def test_incomplete_options_are_marked(*, complete: bool) -> None:
     """An incomplete option listing is marked as such, and the page says what would complete it."""
     chosen = options("nobarrier", complete=complete)
     page = rendered(report(host(filesystem(options=known(chosen)))))
@@ -145,7 +143,7 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
     assert ("UNKNOWN the effective options" in shown) != complete
 
 
-def test_a_setting_shows_each_layer_that_spoke() -> None:
+def test_option_shows_superblock_and_mount_tokens() -> None:
     """The tokens of the superblock and of the mount are listed below an option's provenance."""
     layers = (
         Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
@@ -159,7 +157,7 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
     assert "mount: barrier (mountinfo)" in shown
 
 
-def test_hidden_options_stand_before_those_that_show() -> None:
+def test_hidden_options_precede_visible_options() -> None:
     """The table is sorted by how surprising an option is, not alphabetically."""
     chosen = options("nodelalloc", "nobarrier", hidden=["data=writeback"])
     page = rendered(report(host(filesystem(options=known(chosen)))))

@@ -36,7 +36,7 @@ from support.formats.sample_reports import (
 )
 
 
-def test_a_finding_shows_consequence_evidence_and_commands() -> None:
+def test_finding_has_consequence_evidence_and_commands() -> None:
     """The worst finding is first, with its commands byte for byte, phase by phase."""
     found = with_class(rendered(critical_report()), "finding")
     assert [text_of(each[0]) for each in found[:2]] == [
@@ -64,7 +64,7 @@ def test_a_finding_shows_consequence_evidence_and_commands() -> None:
     assert "Or needs an unmount Use drives with power-loss protection." in text_of(found[0])
 
 
-def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
+def test_file_change_is_a_diff_above_the_commands() -> None:
     """Removed and added lines have their own elements, each on a separate line."""
     remedy = only(with_class(rendered(report(host(root()), edits)), "remedy"))
     diff = only(with_class(remedy, "diff"))
@@ -81,7 +81,7 @@ def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
     assert "".join(last.itertext()) == "umount /data &&\n{ mount /data || mount -a; }"
 
 
-def test_a_remedy_that_destroys_says_so_aloud() -> None:
+def test_destructive_remedy_is_labelled() -> None:
     """A destructive remedy is labelled in capitals, in the colour of the worst severity."""
     remedies = with_class(rendered(report(host(md127()), hotspot)), "remedy")
     assert text_of(only(with_class(only(remedies), "critical"))) == (
@@ -89,7 +89,7 @@ def test_a_remedy_that_destroys_says_so_aloud() -> None:
     )
 
 
-def test_what_only_informs_is_folded() -> None:
+def test_info_finding_is_folded() -> None:
     """A note shows its title and its message; the rest is folded."""
     page = rendered(report(host(boot("renames")), renames))
     note = only(with_class(page, "finding"))
@@ -108,7 +108,7 @@ Never.
 """
 
 
-def slow(remedies: Remedies, *, summary: str) -> Rule:
+def slow_rule(remedies: Remedies, *, summary: str) -> Rule:
     """Return a rule that finds every filesystem slow, each with a different message."""
 
     @rule("PRF009", "slow", severity=Severity.MEDIUM, since="0.1")
@@ -133,7 +133,7 @@ def slow(remedies: Remedies, *, summary: str) -> Rule:
 SYSCTL = Remedy("Lower it.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "sysctl -w vm.a=1"),))
 
 
-def own(fs: Filesystem) -> Remedy:
+def device_remedy(fs: Filesystem) -> Remedy:
     """Return a remedy whose command names the device."""
     return Remedy("Tune.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, f"tune2fs {fs.device}"),))
 
@@ -149,12 +149,14 @@ def disk(index: int) -> Filesystem:
 
 def slow_disks(number: int, remedies: Remedies, *, summary: str = "slow") -> Report:
     """Return a report of `number` filesystems that are slow for the same reason."""
-    return report(host(*map(disk, range(number))), slow(remedies, summary=summary))
+    return report(host(*map(disk, range(number))), slow_rule(remedies, summary=summary))
 
 
-def test_one_cause_on_several_filesystems_is_one_entry() -> None:
+def test_one_cause_on_several_filesystems_is_one_entry_with_all_names() -> None:
     """The entry names all filesystems; shared parts are printed once, others per filesystem."""
-    found = only(with_class(rendered(slow_disks(3, lambda fs: (SYSCTL, own(fs)))), "finding"))
+    found = only(
+        with_class(rendered(slow_disks(3, lambda fs: (SYSCTL, device_remedy(fs)))), "finding")
+    )
     assert text_of(found[0]) == (
         "MEDIUM PRF009 slow /dev/sda on /mnt/d0, /dev/sdb on /mnt/d1, /dev/sdc on /mnt/d2 slow"
     )
@@ -172,7 +174,7 @@ def test_one_cause_on_several_filesystems_is_one_entry() -> None:
     assert text_of(found).count("dirty_ratio") == 1
 
 
-def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
+def test_host_findings_are_named_by_their_subject() -> None:
     """Findings about two lines of fstab name their mount points; "the host" would hide them."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
@@ -191,13 +193,13 @@ def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
     ]
 
 
-def test_other_causes_are_entries_of_their_own() -> None:
+def test_different_causes_are_separate_entries() -> None:
     """Without a summary, findings are grouped by their message."""
-    page = rendered(slow_disks(3, lambda fs: (own(fs),), summary=""))
+    page = rendered(slow_disks(3, lambda fs: (device_remedy(fs),), summary=""))
     assert len(with_class(page, "finding")) == 3
 
 
-def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
+def test_commands_of_a_host_remedy_occur_once() -> None:
     """A second entry links to the commands of the first."""
     page = rendered(slow_disks(3, lambda _: (SYSCTL,), summary=""))
     assert [text_of(each) for each in with_class(page, "command")] == ["sysctl -w vm.a=1"]
@@ -205,7 +207,7 @@ def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
     assert "The commands are those of PRF009, /dev/sda on /mnt/d0." in text_of(second)
 
 
-def test_many_filesystems_are_counted_in_the_title() -> None:
+def test_title_counts_many_filesystems() -> None:
     """The title names three filesystems, the list all of them."""
     page = rendered(slow_disks(5, lambda _: ()))
     found = only(with_class(page, "finding"))
@@ -217,7 +219,7 @@ def test_many_filesystems_are_counted_in_the_title() -> None:
     ("threshold", "opened"),
     [(Severity.HIGH, False), (Severity.MEDIUM, True), (Severity.INFO, True), (None, True)],
 )
-def test_what_is_below_the_threshold_is_one_line(
+def test_findings_below_the_threshold_are_one_line(
     threshold: Severity | None, *, opened: bool
 ) -> None:
     """The entry expands to the rest; if nothing fails the audit, the default threshold applies."""
@@ -227,13 +229,13 @@ def test_what_is_below_the_threshold_is_one_line(
     assert bool(with_class(found, "short")) is not opened
 
 
-def test_evidence_that_is_detail_is_folded() -> None:
+def test_detail_evidence_is_folded() -> None:
     """The details are in the entry, below the other evidence."""
     page = rendered(slow_disks(3, lambda _: ()))
     assert "ratio1.00computed" in text_of(details_element(page, "1 more line of evidence"))
 
 
-def test_the_page_of_the_rule_is_folded_in() -> None:
+def test_rule_page_is_included_and_folded() -> None:
     """The headings and paragraphs are those of the docstring, and code is marked up as code."""
     why = details_element(rendered(slow_disks(3, lambda _: ())), "Why it matters")
     assert why.get("open") is None
@@ -242,13 +244,13 @@ def test_the_page_of_the_rule_is_folded_in() -> None:
     assert [each.text for each in why.iter("code")] == ["noatime"]
 
 
-def test_the_page_of_a_rule_stands_once() -> None:
+def test_rule_page_occurs_once() -> None:
     """Only the first entry of a rule has the rule's page."""
     found = with_class(rendered(slow_disks(3, lambda _: (), summary="")), "finding")
     assert [len(with_class(each, "why")) for each in found] == [1, 0, 0]
 
 
-def test_several_findings_on_one_filesystem_are_listed_by_their_messages() -> None:
+def test_findings_on_one_filesystem_are_listed_by_message() -> None:
     """If there is one subject, the title names it and the lines do not."""
     of = slow_disks(1, lambda _: ())
     (verdict,) = of.verdicts

@@ -21,16 +21,16 @@ from support.formats.sample_reports import (
 )
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
-FINE = report(host(root(), name="web1"), barriers)
+CLEAN_REPORT = report(host(root(), name="web1"), barriers)
 
 
 def fleet_page() -> Element:
     """Return the page of a host with findings, an unread, an incomplete and a clean host."""
     murky = Audited("x", incomplete_report(), key="db2")
-    return rendered(FINE, UNREAD, murky, with_suppressed_rule(critical_report(), "LAY001"))
+    return rendered(CLEAN_REPORT, UNREAD, murky, with_suppressed_rule(critical_report(), "LAY001"))
 
 
-def test_the_result_and_the_totals_are_at_the_top() -> None:
+def test_result_and_totals_are_at_the_top() -> None:
     """The result is that of the worst host; findings are counted by severity, hosts by state."""
     page = fleet_page()
     banner = only([each for each in with_class(page, "banner") if "hosts" in text_of(each)])
@@ -52,17 +52,25 @@ def test_the_result_and_the_totals_are_at_the_top() -> None:
             None,
             "Incomplete: no findings that fail the audit, but 1 of 2",
         ),
-        ((FINE, UNREAD), Severity.LOW, "Incomplete: no findings at low or worse, but 1 of 2 hosts"),
         (
-            (FINE, incomplete_report()),
+            (CLEAN_REPORT, UNREAD),
+            Severity.LOW,
+            "Incomplete: no findings at low or worse, but 1 of 2 hosts",
+        ),
+        (
+            (CLEAN_REPORT, incomplete_report()),
             Severity.LOW,
             "Incomplete: no findings at low or worse, but 1 of",
         ),
-        ((FINE, FINE), Severity.LOW, "Passed: 2 of 2 hosts without findings at low or worse."),
-        ((FINE, FINE), None, "No severity fails this audit."),
+        (
+            (CLEAN_REPORT, CLEAN_REPORT),
+            Severity.LOW,
+            "Passed: 2 of 2 hosts without findings at low or worse.",
+        ),
+        ((CLEAN_REPORT, CLEAN_REPORT), None, "No severity fails this audit."),
     ],
 )
-def test_the_result_is_that_of_the_exit_code(
+def test_result_equals_the_exit_code(
     hosts: tuple[Report | Audited, ...], threshold: Severity | None, expected: str
 ) -> None:
     """Findings take precedence over missing evidence, and missing evidence never passes."""
@@ -70,7 +78,7 @@ def test_the_result_is_that_of_the_exit_code(
     assert text_of(with_class(page, "banner")[0]).startswith(expected)
 
 
-def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
+def test_fleet_is_a_table_of_hosts_and_rules() -> None:
     """A cell names the worst severity; the worst host and the worst rule come first."""
     page = fleet_page()
     matrix = only(with_class(page, "matrix"))
@@ -93,7 +101,7 @@ def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
     assert "This host could not be read: not a tar archive." in text_of(page)
 
 
-def test_of_equally_bad_hosts_the_one_with_more_findings_is_first() -> None:
+def test_hosts_of_equal_severity_are_sorted_by_findings() -> None:
     """The rows are in the same order as the sections below."""
     one = report(host(md127(), name="one"), barriers)
     two = report(host(md127(), name="two"), barriers, hotspot)
@@ -103,7 +111,7 @@ def test_of_equally_bad_hosts_the_one_with_more_findings_is_first() -> None:
     assert [text_of(next(each.iter("h2"))) for each in with_class(page, "host")] == rows
 
 
-def test_a_rule_names_its_hosts_and_has_its_page() -> None:
+def test_rule_lists_its_hosts_and_has_its_page() -> None:
     """The worst rule is first; hosts with a milder finding are counted separately."""
     mild = critical_report()
     verdicts = [
@@ -122,7 +130,7 @@ def test_a_rule_names_its_hosts_and_has_its_page() -> None:
     assert codes == ["rule-DUR001", "rule-LAY001"]
 
 
-def test_a_host_of_a_fleet_has_no_commands_below_the_threshold() -> None:
+def test_no_commands_below_the_threshold_in_a_fleet() -> None:
     """A milder finding is one line; the rule's page appears once, not with each finding."""
     page = rendered(critical_report(), UNREAD, page=Page("1", "t", threshold=Severity.HIGH))
     found = [each for each in with_class(page, "finding") if "rule" not in each.get("class", "")]
@@ -134,14 +142,14 @@ def test_a_host_of_a_fleet_has_no_commands_below_the_threshold() -> None:
     assert not with_class(page, "why")
 
 
-def test_a_finding_and_a_gap_of_one_rule_are_both_in_the_cell() -> None:
+def test_cell_has_finding_and_gap() -> None:
     """The finding does not hide the gap."""
     matrix = only(with_class(rendered(hostile_report("x"), critical_report()), "matrix"))
     cells = [text_of(cell) for cell in matrix.iter("td")]
     assert "high ?" in cells
 
 
-def test_the_cell_has_the_worst_of_all_filesystems() -> None:
+def test_cell_has_the_worst_severity_of_all_filesystems() -> None:
     """A filesystem with a mild finding does not hide a severe one on the same host."""
     (bad,) = [
         verdict

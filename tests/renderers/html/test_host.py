@@ -46,7 +46,7 @@ from support.formats.sample_reports import (
         ),
     ],
 )
-def test_the_banner_says_what_the_exit_code_says(
+def test_banner_equals_the_exit_code(
     of: Report, threshold: Severity | None, *, lenient: bool, expected: str
 ) -> None:
     """The banner reads failed, incomplete or passed; an incomplete audit never reads as passed."""
@@ -58,14 +58,14 @@ def test_the_banner_says_what_the_exit_code_says(
     ("taken_at", "shown"),
     [("2026-11-21T05:56:57Z", "taken at 2026-11-21T05:56:57Z"), (UNDATED, "undated")],
 )
-def test_the_time_of_an_undated_archive_is_not_1970(taken_at: str, shown: str) -> None:
+def test_undated_archive_is_shown_as_undated(taken_at: str, shown: str) -> None:
     """An archive without a date is shown as undated."""
     page = text_of(rendered(report(host(taken_at=taken_at))))
     assert f"), {shown}" in page
     assert "1970" not in page
 
 
-def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
+def test_known_and_fixed_findings_of_a_baseline() -> None:
     """Known findings are folded and marked; fixed findings are listed."""
     gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
     known_ = with_known_findings(critical_report())._replace(
@@ -91,12 +91,12 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
         ),
     ],
 )
-def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
+def test_host_without_filesystems_and_host_with_a_gap(of: Report, expected: str) -> None:
     """If the host has a gap, the report does not claim that there is no filesystem."""
     assert expected in text_of(rendered(of))
 
 
-def test_an_image_is_not_called_a_host() -> None:
+def test_image_is_not_called_a_host() -> None:
     """A filesystem in an image file is titled with the file's name instead of a host name."""
     page = rendered(
         audit(ReportSource("image", "disk.img"), host(root(), name="disk.img"), [barriers])
@@ -104,7 +104,7 @@ def test_an_image_is_not_called_a_host() -> None:
     assert text_of(next(page.iter("dt"))) == "Image"
 
 
-def test_a_plan_is_not_called_a_host() -> None:
+def test_plan_is_not_called_a_host() -> None:
     """Readers must not look for a filesystem that does not exist yet."""
     page = rendered(audit(ReportSource("plan", "/dev/md0 on /data"), host(root()), [barriers]))
     assert "/dev/md0 on /data: does not exist yet, audited as planned" in text_of(page)

@@ -80,7 +80,7 @@ SAMPLES: dict[str, Hosts] = {
 
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
-def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
+def test_page_is_valid_html(hosts: Hosts) -> None:
     """A strict parser reads every page; only elements and attributes of the report occur."""
     page = rendered(*hosts)
     assert set(tag_names(page)) <= TAGS
@@ -88,7 +88,7 @@ def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
 
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
-def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
+def test_links_stay_inside_the_page(hosts: Hosts) -> None:
     """All links point to an anchor in the page, and no id occurs twice."""
     page = rendered(*hosts)
     names = [value for name, value in attributes(page) if name == "id"]
@@ -99,7 +99,7 @@ def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), *INJECTIONS.values()])
 @pytest.mark.parametrize("fleet", [False, True])
-def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
+def test_hostile_names_are_text(name: str, *, fleet: bool) -> None:
     """Markup and terminal escapes in a name are plain text everywhere in the report."""
     hosts: list[Report | Audited] = [hostile_report(name)]
     if fleet:
@@ -114,7 +114,7 @@ def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
 
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
-def test_the_policy_allows_the_one_style_and_the_one_script(hosts: Hosts) -> None:
+def test_content_security_policy_has_the_hashes(hosts: Hosts) -> None:
     """The policy precedes both, lists their hashes, and blocks everything else by default."""
     page = rendered(*hosts)
     head = list(page[0])
@@ -138,7 +138,7 @@ def digest(element: Element) -> str:
     return base64.b64encode(hashlib.sha256(raw).digest()).decode()
 
 
-def test_the_headings_go_down_by_single_steps() -> None:
+def test_heading_levels_are_not_skipped() -> None:
     """No heading level is skipped, so that the headings form an outline."""
     for hosts in SAMPLES.values():
         levels = [int(tag[1]) for tag in tag_names(rendered(*hosts)) if re.fullmatch("h[1-6]", tag)]
@@ -146,7 +146,7 @@ def test_the_headings_go_down_by_single_steps() -> None:
         assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-def test_the_same_audit_gives_the_same_page() -> None:
+def test_same_audit_gives_the_same_page() -> None:
     """The page depends only on its input, not on when or where it is rendered."""
     assert markup(critical_report()) == markup(critical_report())
     assert f"Made by ext4audit {PAGE.tool_version} at {PAGE.taken_at}." in markup(critical_report())
@@ -154,7 +154,7 @@ def test_the_same_audit_gives_the_same_page() -> None:
 
 @given(HOSTS, HOSTS)
 @examples(25)
-def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> None:
+def test_page_of_any_hosts_has_every_finding_and_unknown(first: object, second: object) -> None:
     """The document is strictly valid and has every finding and every unknown."""
     reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]
     for hosts in (reports[:1], reports):

@@ -11,12 +11,12 @@ from support.examples import examples
 from support.hosts.strategies import STACKS
 
 
-def drawn(top: BlockDevice) -> list[list[str]]:
+def drawn_rows(top: BlockDevice) -> list[list[str]]:
     """Return the name of the first device of each box, row by row; "?" is an unknown device."""
     return [["?" if pile.unknown else pile.devices[0].name for pile in row] for row in rows_of(top)]
 
 
-def on(name: str, minor: int, *below: BlockDevice, kind: str = "dm-linear") -> BlockDevice:
+def device_on(name: str, minor: int, *below: BlockDevice, kind: str = "dm-linear") -> BlockDevice:
     """Build a device on top of others."""
     return disk(name, DeviceNumber(253, minor), kind=kind, below=known(below))
 
@@ -26,14 +26,14 @@ def disks(count: int) -> list[BlockDevice]:
     return [disk(f"sd{n}", DeviceNumber(8, 16 * n)) for n in range(count)]
 
 
-def test_a_disk_alone_is_one_box() -> None:
+def test_single_disk_is_one_box() -> None:
     """The disk is the only box below the filesystem."""
     (row,) = rows_of(disk())
     assert [pile.above for pile in row] == [(TOP,)]
 
 
 @pytest.mark.parametrize(("count", "boxes"), [(1, 1), (4, 4), (5, 1), (24, 1)])
-def test_up_to_four_equal_disks_stand_apart(count: int, boxes: int) -> None:
+def test_more_than_four_equal_disks_are_one_pile(count: int, boxes: int) -> None:
     """Up to four boxes fit side by side; more than four equal disks are drawn as one pile."""
     top, members = rows_of(raid(disks(count)))
     assert len(top) == 1
@@ -41,39 +41,41 @@ def test_up_to_four_equal_disks_stand_apart(count: int, boxes: int) -> None:
     assert sum(len(pile.devices) for pile in members) == count
 
 
-def test_an_odd_disk_stands_out_of_the_pile() -> None:
+def test_different_disk_is_not_in_the_pile() -> None:
     """The one member with a different write cache is the one that matters."""
     odd = disk("sdz", DeviceNumber(65, 0), queue(write_cache="write through"))
-    assert drawn(raid([*disks(6), odd])) == [["md127"], ["sd0", "sdz"]]
+    assert drawn_rows(raid([*disks(6), odd])) == [["md127"], ["sd0", "sdz"]]
 
 
-def test_a_pile_of_partitions_lies_on_a_pile_of_disks() -> None:
+def test_equal_partitions_and_disks_are_two_piles() -> None:
     """Equal devices below a pile form a pile too."""
-    parts = [on(f"{each.name}1", n, each, kind="partition") for n, each in enumerate(disks(12))]
+    parts = [
+        device_on(f"{each.name}1", n, each, kind="partition") for n, each in enumerate(disks(12))
+    ]
     rows = rows_of(raid(parts))
     assert [[len(pile.devices) for pile in row] for row in rows] == [[1], [12], [12]]
     assert rows[2][0].above == (rows[1][0].key,)
 
 
-def test_a_device_stands_below_all_that_are_made_of_it() -> None:
+def test_device_is_below_all_devices_that_use_it() -> None:
     """A disk that is used at two levels is drawn at the lower one, so that every line goes down."""
     shared, other = disks(2)
-    middle = on("dm-1", 1, shared, other)
-    assert drawn(on("dm-0", 0, shared, middle)) == [["dm-0"], ["dm-1"], ["sd0", "sd1"]]
+    middle = device_on("dm-1", 1, shared, other)
+    assert drawn_rows(device_on("dm-0", 0, shared, middle)) == [["dm-0"], ["dm-1"], ["sd0", "sd1"]]
 
 
-def test_what_cannot_be_seen_is_a_box() -> None:
+def test_unknown_devices_share_one_box() -> None:
     """Six partitions whose disks are unknown share one unknown box."""
     parts = [
         disk(f"sd{n}1", DeviceNumber(8, 16 * n + 1), kind="partition", below=unknown("disk"))
         for n in range(6)
     ]
-    assert drawn(raid(parts)) == [["md127"], ["sd01"], ["?"]]
+    assert drawn_rows(raid(parts)) == [["md127"], ["sd01"], ["?"]]
 
 
 @given(STACKS)
 @examples(200)
-def test_any_stack_has_rows_whose_lines_go_down(top: BlockDevice) -> None:
+def test_any_stack_is_drawn_from_top_to_bottom(top: BlockDevice) -> None:
     """Each device is in one box, keys are unique, and lines come from rows above."""
     rows = rows_of(top)
     seen = {TOP}

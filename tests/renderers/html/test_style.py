@@ -25,14 +25,14 @@ SHAPES = [
     ("front", "back", "least"),
     [*((*pair, 4.5) for pair in PAIRS), *((*pair, 3.0) for pair in SHAPES)],
 )
-def test_the_colours_have_contrast(theme: str, front: str, back: str, least: float) -> None:
+def test_colours_have_wcag_contrast(theme: str, front: str, back: str, least: float) -> None:
     """Text has 4.5:1 and shapes 3:1 in both themes (WCAG 2.2, 1.4.3 and 1.4.11, level AA)."""
     colours = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", theme))
     light, dark = sorted((luminance(colours[front]), luminance(colours[back])), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= least
 
 
-def test_the_dark_theme_names_every_colour_of_the_light_one() -> None:
+def test_dark_theme_has_every_colour_of_the_light_theme() -> None:
     """A colour without a dark variant would keep its light value on a dark background."""
     assert re.findall(r"--[a-z-]+", DARK) == re.findall(r"--[a-z-]+", LIGHT)
 

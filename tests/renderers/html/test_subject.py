@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
 )
 
 
-def test_the_worst_subject_is_first_and_links_to_its_findings() -> None:
+def test_worst_subject_is_first_with_links() -> None:
     """A finding links to its filesystem, and the filesystem to its findings."""
     page = rendered(critical_report())
     first = with_class(page, "subject")[0]
@@ -35,7 +35,7 @@ def test_the_worst_subject_is_first_and_links_to_its_findings() -> None:
     assert link.get("href") == f"#{first.get('id')}"
 
 
-def test_passes_and_what_does_not_apply_are_folded() -> None:
+def test_passes_and_not_applicable_are_folded() -> None:
     """A pass lists its evidence, a rule that does not apply its reason."""
     page = rendered(report(host(root()), barriers, hotspot))
     passed, spared = (
@@ -47,7 +47,7 @@ def test_passes_and_what_does_not_apply_are_folded() -> None:
     assert {passed.get("open"), spared.get("open")} == {None}
 
 
-def test_a_blind_spot_is_reported_and_is_no_pass() -> None:
+def test_gap_is_reported_and_does_not_pass() -> None:
     """The table names the unknown, the reason, how to determine it, and the rules that need it."""
     page = rendered(incomplete_report())
     assert not with_class(page, "fine")
@@ -60,7 +60,7 @@ def test_a_blind_spot_is_reported_and_is_no_pass() -> None:
     assert "the mount table of PID 1timed out: after 10 s" in text_of(page)
 
 
-def test_what_is_suppressed_is_folded_with_its_reason() -> None:
+def test_suppressed_finding_is_folded_with_its_reason() -> None:
     """A suppressed finding stays in the page but is not counted."""
     page = rendered(with_suppressed_rule(critical_report(), "LAY001"))
     aside = details_element(page, "1 finding suppressed or in the baseline")
@@ -73,14 +73,14 @@ def test_what_is_suppressed_is_folded_with_its_reason() -> None:
     assert text_of(with_class(page, "chips")[0]) == "1 critical 1 suppressed"
 
 
-def test_nothing_but_what_is_set_aside_is_no_pass() -> None:
+def test_subject_with_only_suppressed_findings_does_not_pass() -> None:
     """A subject whose only finding is suppressed counts neither as passed nor as not judged."""
     page = rendered(with_suppressed_rule(report(host(md127()), hotspot), "LAY001"))
     assert text_of(with_class(page, "subject")[0][0]).startswith("SET ASIDE")
     assert "SET ASIDE All findings are suppressed or in the baseline." in text_of(page)
 
 
-def test_a_broken_rule_alone_is_a_blind_spot() -> None:
+def test_rule_error_is_reported_as_a_gap() -> None:
     """A rule that raised is shown even without an unknown; there is no empty table."""
     page = rendered(report(host(root()), buggy))
     assert (
@@ -90,7 +90,7 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
     assert text_of(with_class(page, "subject")[0][0]).startswith("INCOMPLETE")
 
 
-def test_every_gap_of_a_rule_is_reported() -> None:
+def test_every_gap_of_a_rule_is_reported_once() -> None:
     """A rule that lacks two pieces of evidence names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
     verdicts = [verdict._replace(unknowns=two) for verdict in incomplete_report().verdicts]
@@ -98,7 +98,7 @@ def test_every_gap_of_a_rule_is_reported() -> None:
     assert shown.count("the journalpermission denied") == shown.count("the superblockp") == 2
 
 
-def test_inodes_pass_with_their_evidence() -> None:
+def test_subject_with_only_passes() -> None:
     """A subject with only passes is reported as passed, in a sentence."""
     page = rendered(report(host(root()), inodes))
     assert "NO FINDINGS All rules that apply passed." in text_of(page)

@@ -27,14 +27,14 @@ def source(name: str) -> str:
     return ENVIRONMENT.loader.get_source(ENVIRONMENT, name)[0]
 
 
-def test_autoescape_is_on_for_every_template() -> None:
+def test_autoescape_is_enabled() -> None:
     """It is on for any file extension, as is the check for undefined names."""
     assert ENVIRONMENT.autoescape is True
     assert {"page.html.j2", "boxes.svg.j2", "style.css", "script.js"} <= set(TEMPLATES)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_no_template_turns_escaping_off(name: str) -> None:
+def test_templates_do_not_disable_escaping(name: str) -> None:
     """No template uses a safe filter, an autoescape block, or an operator that joins markup."""
     tree = ENVIRONMENT.parse(source(name))
     filters = {node.name for node in tree.find_all(nodes.Filter)}
@@ -44,7 +44,7 @@ def test_no_template_turns_escaping_off(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name.endswith(".j2")])
-def test_attributes_are_quoted(name: str) -> None:
+def test_attributes_in_templates_are_quoted(name: str) -> None:
     """Escaping protects only quoted attributes; links point to anchors of the page."""
     assert re.search(r"=\s*\{\{", source(name)) is None
     assert re.findall(r"(?:href|src)=\"(?!#)", source(name)) == []
@@ -53,7 +53,7 @@ def test_attributes_are_quoted(name: str) -> None:
     assert re.findall(r"<script.*", source(name)) == scripts
 
 
-def test_the_script_is_the_same_in_every_report() -> None:
+def test_script_is_the_same_in_every_report() -> None:
     """The script contains no value of a report, and does not turn text into markup."""
     tree = ENVIRONMENT.parse(source("script.js"))
     assert not list(tree.find_all(nodes.Name))
@@ -61,7 +61,7 @@ def test_the_script_is_the_same_in_every_report() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
-def test_python_holds_no_markup(path: Path) -> None:
+def test_python_modules_contain_no_markup(path: Path) -> None:
     """All elements are in the templates, and no value is declared to be markup."""
     text = path.read_text()
     assert "Markup" not in text
@@ -86,17 +86,17 @@ def test_python_holds_no_markup(path: Path) -> None:
         "{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{{ name }}{% endcall %}",
     ],
 )
-def test_what_is_printed_is_escaped_and_visible(template: str, name: str, expected: str) -> None:
+def test_printed_values_are_escaped_once(template: str, name: str, expected: str) -> None:
     """A value is escaped exactly once, even inside a macro, a set block or a call block."""
     assert ENVIRONMENT.from_string(template).render(name=name) == expected
 
 
-def test_objects_are_printed_visibly_too() -> None:
+def test_printed_objects_are_escaped() -> None:
     """An object is printed as its text, which may contain a name of the host."""
     assert ENVIRONMENT.from_string("{{ x }}").render(x=Path("/mnt/a\x1b<")) == r"/mnt/a\x1b&lt;"
 
 
-def test_a_missing_name_or_value_is_a_mistake() -> None:
+def test_undefined_names_and_none_raise_an_error() -> None:
     """A misspelt name and a None raise an error."""
     with pytest.raises(UndefinedError):
         ENVIRONMENT.from_string("{{ mispelt }}").render()

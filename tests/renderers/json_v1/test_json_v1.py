@@ -48,14 +48,14 @@ from support.formats.sample_reports import (
 FORBIDDEN = "rich click pyudev jsonschema"
 
 
-def document(of: Report) -> Any:
+def json_document(of: Report) -> Any:
     """Render reports as JSON and parse the result."""
     return json.loads(render_report(of, tool_version="0.1.0"))
 
 
 def only_filesystem(fs: Filesystem) -> Any:
     """Render a host with one filesystem and return that filesystem."""
-    return document(report(host(fs)))["filesystems"][0]
+    return json_document(report(host(fs)))["filesystems"][0]
 
 
 def without_originals(value: Any) -> Any:
@@ -66,9 +66,9 @@ def without_originals(value: Any) -> Any:
     return [without_originals(each) for each in value] if isinstance(value, list) else value
 
 
-def test_the_envelope_says_who_what_where_and_how_much() -> None:
+def test_top_level_members() -> None:
     """The top-level members follow the contract's order, with later additions last."""
-    whole = document(critical_report())
+    whole = json_document(critical_report())
     assert list(whole) == [
         "schema_version",
         "tool",
@@ -127,7 +127,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
     assert json.dumps(whole) == json.dumps(expected)
 
 
-def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
+def test_failed_verdict_has_finding_evidence_and_remedy() -> None:
     """A verdict lists everything down to each command, in the contract's order."""
     expected = {
         "rule": "LAY001",
@@ -165,17 +165,19 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
         "suppression": None,
         "evidence": [],
     }
-    (verdict,) = document(report(host(md127()), hotspot))["verdicts"]
+    (verdict,) = json_document(report(host(md127()), hotspot))["verdicts"]
     assert json.dumps(verdict) == json.dumps(expected)
 
 
-def test_a_finding_has_its_subject_and_a_short_line() -> None:
+def test_finding_has_subject_and_summary() -> None:
     """The subject is null for the host; the mount point is null for an unmounted filesystem."""
     short = changed(
         report(host(filesystem(mounts=())), hotspot, edits, old_kernel),
         lambda _, finding: finding._replace(summary="In short."),
     )
-    found = [finding for verdict in document(short)["verdicts"] for finding in verdict["findings"]]
+    found = [
+        finding for verdict in json_document(short)["verdicts"] for finding in verdict["findings"]
+    ]
     subjects = [(each["device"], each["mount_point"], each["summary"]) for each in found]
     assert subjects == [("/dev/sda", None, "In short."), (None, None, "In short.")]
 
@@ -191,31 +193,29 @@ def test_a_finding_has_its_subject_and_a_short_line() -> None:
         ("", (None, None)),
     ],
 )
-def test_a_finding_of_the_host_has_the_filesystem_that_it_is_about(
-    fact: str, subject: tuple[str | None, str | None]
-) -> None:
+def test_subject_of_a_host_finding(fact: str, subject: tuple[str | None, str | None]) -> None:
     """The fact of an fstab rule is a mount point; without a mounted filesystem device is null."""
     fs = filesystem(mounts=(mount(), mount("/again", mount_id=31)))
     of = changed(report(host(fs), old_kernel), lambda _, finding: finding._replace(fact=fact))
-    (verdict,) = document(of)["verdicts"]
+    (verdict,) = json_document(of)["verdicts"]
     (found,) = verdict["findings"]
     assert (found["device"], found["mount_point"]) == subject
 
 
-def test_a_copy_of_a_filesystem_is_not_the_filesystem() -> None:
+def test_finding_about_a_copy_names_its_device() -> None:
     """A finding about the copy names its device, so that nobody runs e2fsck on the mounted one."""
     of = changed(
         report(host(filesystem()), old_kernel),
         lambda _, finding: finding._replace(fact=UUID, device="/dev/mapper/vg-snap"),
     )
-    (verdict,) = document(of)["verdicts"]
+    (verdict,) = json_document(of)["verdicts"]
     (found,) = verdict["findings"]
     assert (found["device"], found["mount_point"]) == ("/dev/mapper/vg-snap", None)
 
 
-def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
+def test_diff_of_file_changes() -> None:
     """A changed line has its number and both versions; a new file has only its content."""
-    (verdict,) = document(report(host(root()), edits))["verdicts"]
+    (verdict,) = json_document(report(host(root()), edits))["verdicts"]
     (remedy,) = verdict["findings"][0]["remedies"]
     assert remedy["diff"] == [
         {
@@ -235,24 +235,24 @@ def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
     assert undone == ["umount /data", "mount /data || mount -a"]
 
 
-def test_a_line_that_is_not_utf_8_keeps_its_bytes() -> None:
+def test_line_that_is_not_utf_8_has_base64() -> None:
     """Like any text of the format, the line has U+FFFD, and base64 of its bytes beside it."""
     name = HOSTILE_NAMES["byte 0xff"]
-    (verdict, *_) = document(hostile_report(name))["verdicts"]
+    (verdict, *_) = json_document(hostile_report(name))["verdicts"]
     (change,) = verdict["findings"][0]["remedies"][0]["diff"]
     assert change["before"] == "/mnt/\ufffd\ufffd before"
     assert base64.b64decode(change["before_b64"]) == b"/mnt/\xff\xfe before"
 
 
-def test_the_other_outcomes_carry_their_reasons() -> None:
+def test_reasons_of_the_other_outcomes() -> None:
     """A pass has its evidence, a not-applicable its reason, an undetermined its unknown facts."""
-    passed, spared = document(report(host(root()), barriers, hotspot))["verdicts"]
+    passed, spared = json_document(report(host(root()), barriers, hotspot))["verdicts"]
     assert passed["outcome"] == "pass"
     assert passed["evidence"] == [
         {"label": "barrier", "value": "barrier", "origin": "/proc/fs/ext4/sda/options"}
     ]
     assert (spared["outcome"], spared["note"]) == ("not_applicable", "no stripe lies below")
-    (open_,) = document(report(host(filesystem(superblock=UNREAD)), inodes))["verdicts"]
+    (open_,) = json_document(report(host(filesystem(superblock=UNREAD)), inodes))["verdicts"]
     assert open_["outcome"] == "undetermined"
     assert open_["unknowns"] == [
         {
@@ -264,16 +264,16 @@ def test_the_other_outcomes_carry_their_reasons() -> None:
     ]
 
 
-def test_a_verdict_on_the_host_names_no_filesystem() -> None:
+def test_filesystem_of_a_host_verdict_is_null() -> None:
     """The `filesystem` of a host rule's verdict is null, also on a host without ext4."""
-    whole = document(report(host(), old_kernel))
+    whole = json_document(report(host(), old_kernel))
     assert whole["filesystems"] == []
     assert whole["verdicts"][0]["filesystem"] is None
 
 
-def test_an_incomplete_audit_says_so() -> None:
+def test_incomplete_audit() -> None:
     """Undetermined verdicts, errors and gaps are counted and shown."""
-    whole = document(incomplete_report())
+    whole = json_document(incomplete_report())
     assert whole["complete"] is False
     assert (whole["summary"]["undetermined"], whole["summary"]["error"]) == (2, 2)
     assert whole["gaps"] == [
@@ -288,11 +288,11 @@ def test_an_incomplete_audit_says_so() -> None:
 
 
 MEMBER_MORE = ("descriptor_blocks", "described_groups", "bitmap_parity", "touch_parity")
-HOT_SPREAD = {"effective_members": 1.0, "evenness": 0.5, "skew": 2.0, "hottest_share": 1.0}
+UNEVEN_SPREAD = {"effective_members": 1.0, "evenness": 0.5, "skew": 2.0, "hottest_share": 1.0}
 EVEN_SPREAD = {"effective_members": 2.0, "evenness": 1.0, "skew": 1.0, "hottest_share": 0.5}
 
 
-def test_a_filesystem_is_spelled_out() -> None:
+def test_members_of_a_filesystem() -> None:
     """The members of a filesystem, its stack and its layout are complete and in order."""
     fs = only_filesystem(md127("/data"))
     assert list(fs["options"]) == [
@@ -372,11 +372,11 @@ def test_a_filesystem_is_spelled_out() -> None:
                 "offset_bytes": 0,
                 "md_layout": None,
             },
-            "bitmaps": HOT_SPREAD,
-            "bitmap_data": HOT_SPREAD,
+            "bitmaps": UNEVEN_SPREAD,
+            "bitmap_data": UNEVEN_SPREAD,
             "inode_tables": EVEN_SPREAD,
             "descriptors": EVEN_SPREAD,
-            "touches": HOT_SPREAD,
+            "touches": UNEVEN_SPREAD,
             "doubts": [],
         },
         "superblock_source": "dumpe2fs -h /dev/sda",
@@ -385,13 +385,13 @@ def test_a_filesystem_is_spelled_out() -> None:
     assert json.dumps(fs) == json.dumps(expected)
 
 
-def test_ratios_are_rounded() -> None:
+def test_ratios_have_four_decimals() -> None:
     """Ratios have four decimals, so that two runs can be compared as text."""
     shown = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
     assert (shown["skew"], shown["effective_members"], shown["evenness"]) == (1.5, 2.6667, 0.8889)
 
 
-def test_a_layout_without_a_stripe_and_with_doubts() -> None:
+def test_layout_without_a_stripe_and_with_unknowns() -> None:
     """`stripe` is null if nothing is striped, and each doubt has the members of an unknown."""
     measured = layout([1])._replace(geometry=None, basis="computed", doubts=(UNREAD,))
     shown = only_filesystem(filesystem(layout=known(measured)))["layout"]
@@ -399,7 +399,7 @@ def test_a_layout_without_a_stripe_and_with_doubts() -> None:
     assert [doubt["what"] for doubt in shown["doubts"]] == ["something"]
 
 
-def test_the_stack_goes_down_to_the_disk() -> None:
+def test_stack_lists_devices_from_the_top() -> None:
     """The stack lists each device once from the top down, with what each is made of."""
     stack = only_filesystem(root())["stack"]
     assert [(each["name"], each["members"], each["dm_name"]) for each in stack] == [
@@ -409,7 +409,7 @@ def test_the_stack_goes_down_to_the_disk() -> None:
     ]
 
 
-def test_complete_options_are_listed_with_their_provenance() -> None:
+def test_complete_options_have_provenance() -> None:
     """If the source shows every option, `effective` lists them with their provenance."""
     layer = Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h /dev/sda")
     option = EffectiveOption(
@@ -454,7 +454,7 @@ def test_complete_options_are_listed_with_their_provenance() -> None:
     assert json.dumps(only_filesystem(fs)["options"]) == json.dumps(expected)
 
 
-def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
+def test_incomplete_options_are_null() -> None:
     """If the source does not show every option, `effective` is null and `unknown` is set."""
     shown = only_filesystem(filesystem(options=known(options("nodelalloc", complete=False))))
     assert shown["options"]["effective"] is None
@@ -463,7 +463,7 @@ def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
     assert shown["options"]["unknown"]["what"] == "the effective options"
 
 
-def test_what_is_unknown_is_null_and_told() -> None:
+def test_unknowns_are_null_and_listed() -> None:
     """Missing evidence is null, and each piece is listed once in `unknowns`."""
     names = ("fstype", "read_only", "superblock", "options", "fstab", "stack", "layout")
     missing: dict[str, Unknown] = {name: unknown(name) for name in names}
@@ -489,13 +489,13 @@ def test_what_is_unknown_is_null_and_told() -> None:
     }
 
 
-def test_a_gap_that_hides_several_things_is_reported_once() -> None:
+def test_unknown_of_several_members_is_listed_once() -> None:
     """One unknown that causes two nulls is one entry in `unknowns`."""
     fs = only_filesystem(filesystem(superblock=UNREAD, fstab=UNREAD))
     assert len(fs["unknowns"]) == 1
 
 
-def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
+def test_unmounted_filesystem_has_empty_mount_lists() -> None:
     """Without a mount in our namespace, the mount points and the mount table are empty lists."""
     here = filesystem(mounts=(), options=UNREAD, fstab=known(()))
     fs = only_filesystem(here)
@@ -503,14 +503,14 @@ def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
     assert (fs["options"]["mount_table"], fs["options"]["fstab"]) == ([], None)
 
 
-def test_an_unknown_host_has_nulls() -> None:
+def test_unknown_kernel_and_os_are_null() -> None:
     """An unknown kernel and operating system are null, not an empty string."""
-    shown = document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
+    shown = json_document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
     assert (shown["kernel_release"], shown["os_id"], shown["os_version"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
-def test_hostile_names_stay_ascii_json(name: str) -> None:
+def test_hostile_names_are_ascii_json(name: str) -> None:
     """Any name yields pure ASCII that any JSON reader accepts, without a lone surrogate."""
     text = render_report(hostile_report(name), tool_version="0.1.0")
     assert text.isascii()
@@ -518,9 +518,9 @@ def test_hostile_names_stay_ascii_json(name: str) -> None:
     json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
 
 
-def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
+def test_name_that_is_not_utf8_has_base64() -> None:
     """A bad name has U+FFFD and a base64 member right after it; lists have a parallel list."""
-    fs = document(hostile_report("/mnt/\udcff"))["filesystems"][0]
+    fs = json_document(hostile_report("/mnt/\udcff"))["filesystems"][0]
     assert fs["mount_points"] == ["/mnt/\ufffd", "/srv"]
     assert fs["mount_points_b64"] == ["L21udC//", None]
     assert (fs["device"], fs["device_b64"]) == ("/mnt/\ufffd", "L21udC//")
@@ -533,15 +533,15 @@ def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
 def test_any_bytes_round_trip(raw: bytes) -> None:
     """The original bytes of any name can be recovered from the JSON."""
     device = filesystem(device=raw.decode("utf-8", "surrogateescape"))
-    fs = document(report(host(device)))["filesystems"][0]
+    fs = json_document(report(host(device)))["filesystems"][0]
     original = fs.get("device_b64")
     shown = base64.b64decode(original) if original else fs["device"].encode("utf-8")
     assert shown == raw
 
 
-def test_names_that_are_utf8_have_no_second_form() -> None:
+def test_valid_name_has_no_base64() -> None:
     """A valid name has no `_b64` member at all."""
-    whole = document(hostile_report("/mnt/Übung"))
+    whole = json_document(hostile_report("/mnt/Übung"))
     assert without_originals(whole) == whole
 
 

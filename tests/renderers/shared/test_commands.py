@@ -36,7 +36,7 @@ SHELLS = [
     for shell in (("sh",), ("dash",), ("bash",), ("busybox", "sh"))
     if shutil.which(shell[0]) is not None
 ]
-GOOD = {
+SUCCEEDING = {
     "plain": "true",
     "negated pipeline": "! echo a | grep -q b",
     "or": "false || true",
@@ -57,7 +57,7 @@ GOOD = {
     "redirection": "ls / > /dev/null 2>&1",
     "reserved words as arguments": ": { if ! done || false",
 }
-BAD = {
+FAILING = {
     "plain": "false",
     "negated pipeline": "! echo a | grep -q a",
     "or": "false || false",
@@ -75,7 +75,7 @@ BAD = {
 }
 
 
-def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool]:
+def run_pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool]:
     """Return what a chain prints when it is pasted into a shell, and whether it succeeds."""
     text = "\n".join(chain(commands)) + "\n"
     done = subprocess.run(shell, input=text, capture_output=True, text=True, check=False)
@@ -85,25 +85,25 @@ def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool
 
 @pytest.mark.parametrize(
     ("shell", "bad", "position"),
-    sample_of(product(map(" ".join, SHELLS), BAD, range(5)), "failures"),
+    sample_of(product(map(" ".join, SHELLS), FAILING, range(5)), "failures"),
 )
-def test_a_failure_at_any_place_stops_all_that_follow(shell: str, bad: str, position: int) -> None:
+def test_failure_stops_all_following_commands(shell: str, bad: str, position: int) -> None:
     """No operator in the failed command, or in those around it, hides the failure."""
     printed = [[], ["a"], ["a"], ["a", "b"], ["a", "b"]][position]
     for good in ("true || false", "! echo x | grep -q y", "if false; then false; fi"):
         commands = ["echo a || echo wrong", good, "echo b", good]
-        commands.insert(position, BAD[bad])
-        assert pasted(tuple(shell.split()), commands) == (printed, False)
+        commands.insert(position, FAILING[bad])
+        assert run_pasted(tuple(shell.split()), commands) == (printed, False)
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
-@pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
-def test_without_a_failure_each_is_run_once(shell: tuple[str, ...], good: str) -> None:
+@pytest.mark.parametrize("good", SUCCEEDING.values(), ids=SUCCEEDING)
+def test_chain_without_failure_runs_each_command_once(shell: tuple[str, ...], good: str) -> None:
     """Chaining does not change successful commands, and a failure after one still counts."""
     commands = ["echo a", good, "echo b || echo wrong", good, "echo c"]
-    assert pasted(shell, commands) == (["a", "b", "c"], True)
-    assert pasted(shell, [good, "false", "echo wrong"]) == ([], False)
-    assert pasted(shell, ["false", good, "echo wrong"]) == ([], False)
+    assert run_pasted(shell, commands) == (["a", "b", "c"], True)
+    assert run_pasted(shell, [good, "false", "echo wrong"]) == ([], False)
+    assert run_pasted(shell, ["false", good, "echo wrong"]) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,12 @@ def test_without_a_failure_each_is_run_once(shell: tuple[str, ...], good: str) -
         (["! a | b", "if a; then b; fi"], ("! a | b &&", "if a; then b; fi")),
     ],
 )
-def test_braces_stand_only_where_they_are_needed(
-    commands: list[str], lines: tuple[str, ...]
-) -> None:
+def test_braces_only_if_needed(commands: list[str], lines: tuple[str, ...]) -> None:
     """Braces are added only if an operator needs them; a single command is unchanged."""
     assert chain(commands) == lines
 
 
-def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Path) -> None:
+def test_no_unmount_if_required_programs_are_missing(tmp_path: Path) -> None:
     """The PATH of a `su` shell lacks /usr/sbin: after the unmount, commands were not found."""
     needing = Programs(("umount", "tune2fs", "e2fsck"))
     there = Step(Phase.IMMEDIATE, f"umount {tmp_path}/x", change=Unmount("/x", "mount /x"))
@@ -149,7 +147,7 @@ def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Pat
 
 
 @some_fixture_hosts(__name__)
-def test_every_printed_chain_is_a_program(fixture: str) -> None:
+def test_every_printed_chain_is_valid_shell(fixture: str) -> None:
     """A shell parses each phase of each remedy of a fixture host without running it."""
     remedies = [remedy for finding in report_of(fixture).findings for remedy in finding.remedies]
     texts = {"\n".join(part.commands) for remedy in remedies for part in phases(remedy)}
@@ -162,7 +160,7 @@ def test_every_printed_chain_is_a_program(fixture: str) -> None:
             assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_the_phases_keep_their_order_and_have_their_diffs() -> None:
+def test_phases_keep_their_order_and_diffs() -> None:
     """Consecutive steps of a phase form one chain; a step without a file change has no diff."""
     steps = (
         Step(Phase.PERSISTENT, "a", "undo a", change=LineEdit("/f", 3, "x\t1", "xy\t2")),
@@ -188,27 +186,27 @@ def test_the_phases_keep_their_order_and_have_their_diffs() -> None:
 
 EDIT = Step(Phase.PERSISTENT, "sed -i 1d x", "undo", "done", LineEdit("x", 1, "a", "b"))
 CREATION = Step(Phase.PERSISTENT, "echo c > y", change=NewFile("y", "c\n"))
-NOW = Step(Phase.IMMEDIATE, "mount /x", "umount /x")
-AGAIN = Step(Phase.PERSISTENT, "update-grub")
-TEST = Step(Phase.VERIFY, "test -e y")
+IMMEDIATE_STEP = Step(Phase.IMMEDIATE, "mount /x", "umount /x")
+PERSISTENT_STEP = Step(Phase.PERSISTENT, "update-grub")
+VERIFY_STEP = Step(Phase.VERIFY, "test -e y")
 
 
 @pytest.mark.parametrize(
     ("steps", "shown"),
     [
-        ((NOW, TEST), [(Phase.IMMEDIATE, [], ["mount /x"])]),
-        ((EDIT, TEST), [(Phase.PERSISTENT, ["--- x, line 1", "- a", "+ b"], [])]),
+        ((IMMEDIATE_STEP, VERIFY_STEP), [(Phase.IMMEDIATE, [], ["mount /x"])]),
+        ((EDIT, VERIFY_STEP), [(Phase.PERSISTENT, ["--- x, line 1", "- a", "+ b"], [])]),
         (
-            (CREATION, AGAIN, AGAIN, NOW),
+            (CREATION, PERSISTENT_STEP, PERSISTENT_STEP, IMMEDIATE_STEP),
             [
                 (Phase.PERSISTENT, ["+++ y, new file", "+ c"], ["update-grub &&", "update-grub"]),
                 (Phase.IMMEDIATE, [], ["mount /x"]),
             ],
         ),
-        ((TEST,), []),
+        ((VERIFY_STEP,), []),
     ],
 )
-def test_changes_are_diffs_and_the_commands_that_they_do_not_replace(
+def test_changes_as_diffs_and_commands(
     steps: tuple[Step, ...], shown: list[tuple[Phase, list[str], list[str]]]
 ) -> None:
     """Checks and rollback do not count as changes."""

@@ -24,7 +24,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
         "$(reboot) `id` [/red] ::error -rf :smile:",
     ],
 )
-def test_printable_text_is_shown_as_it_is(text: str) -> None:
+def test_printable_text_is_unchanged(text: str) -> None:
     """Printable text, including commands with backslashes, is returned unchanged."""
     assert visible(text) == text
 
@@ -47,23 +47,23 @@ def test_printable_text_is_shown_as_it_is(text: str) -> None:
         ("a\ufe0f\u3164\u115f", r"a\ufe0f\u3164\u115f"),
     ],
 )
-def test_what_a_terminal_interprets_or_hides_is_escaped(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     r"""Bytes become `\xHH`, code points `\uHHHH` or `\UHHHHHHHH`."""
     assert visible(text) == shown
 
 
-def test_backslashes_are_doubled_beside_an_escape() -> None:
+def test_backslashes_are_doubled_in_escaped_text() -> None:
     r"""In a text with an escape, the literal characters `\n` are distinct from a newline."""
     assert visible("a\\x0a\nb") == r"a\\x0a\x0ab"
 
 
-def test_ascii_only_spells_out_all_that_is_not_ascii() -> None:
+def test_ascii_only_escapes_non_ascii() -> None:
     """A character that the terminal cannot encode is shown as its code point."""
     assert visible("/Übung", ascii_only=True) == r"/\u00dcbung"
 
 
 @given(ANY_TEXT)
-def test_nothing_unsafe_is_ever_shown(text: str) -> None:
+def test_any_text_becomes_printable(text: str) -> None:
     """Any text becomes printable, and escaping it again changes nothing."""
     shown = visible(text)
     assert shown.isprintable()
@@ -72,7 +72,7 @@ def test_nothing_unsafe_is_ever_shown(text: str) -> None:
 
 
 @given(ANY_TEXT)
-def test_ascii_only_shows_ascii_only(text: str) -> None:
+def test_any_text_becomes_ascii(text: str) -> None:
     """Any text becomes printable ASCII with `ascii_only`."""
     shown = visible(text, ascii_only=True)
     assert shown.isascii()
@@ -80,7 +80,7 @@ def test_ascii_only_shows_ascii_only(text: str) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_json_is_ascii_and_has_the_original_bytes(indent: int | None) -> None:
+def test_json_has_base64_of_invalid_utf8(indent: int | None) -> None:
     """A text that is not UTF-8 gets a base64 member; any other text is unchanged."""
     text = json_text({"a": "\udcff", "b": "ä\U0001f600"}, indent=indent)
     assert text.isascii()
@@ -92,12 +92,12 @@ def test_json_is_ascii_and_has_the_original_bytes(indent: int | None) -> None:
     ("text", "expected"),
     [("/Übung", None), ("", None), ("a\udcff", "Yf8="), ("\ud800", "7aCA")],
 )
-def test_text_that_is_not_utf8_is_recognized(text: str, expected: str | None) -> None:
+def test_invalid_utf8_is_recognized(text: str, expected: str | None) -> None:
     """Only a text that UTF-8 cannot encode gets a base64 member."""
     assert json.loads(json_text({"a": text})).get("a_b64") == expected
 
 
-def test_each_bad_byte_is_replaced() -> None:
+def test_each_invalid_byte_is_replaced() -> None:
     """Each byte that is not UTF-8 becomes one U+FFFD."""
     assert replaced("/mnt/\udcff\udcfeä") == "/mnt/\ufffd\ufffdä"
 
@@ -108,6 +108,6 @@ def test_base64_gives_the_original_bytes(raw: bytes) -> None:
     assert base64.b64decode(base64_of(raw.decode("utf-8", "surrogateescape"))) == raw
 
 
-def test_a_surrogate_of_no_byte_does_not_end_the_output() -> None:
+def test_lone_surrogate_is_encoded() -> None:
     """A lone surrogate that comes from no byte is encoded as three bytes."""
     assert base64.b64decode(base64_of("\ud800")) == b"\xed\xa0\x80"

@@ -13,7 +13,7 @@ HOTSPOT = FoundRule("LAY001", "striped-metadata-hotspot", Severity.MEDIUM)
 WRITABLE = FoundRule("SEC001", "image-writable", Severity.INFO)
 
 
-def sums(*lines: HostLine, threshold: Severity | None = Severity.MEDIUM) -> FleetSums:
+def fleet_summary(*lines: HostLine, threshold: Severity | None = Severity.MEDIUM) -> FleetSums:
     """Return the summary of some hosts."""
     made = FleetSums(threshold=threshold)
     for line in lines:
@@ -21,7 +21,7 @@ def sums(*lines: HostLine, threshold: Severity | None = Severity.MEDIUM) -> Flee
     return made
 
 
-MIXED = (
+MIXED_HOSTS = (
     HostLine("a", (), 1, found=(LOW, HOTSPOT)),
     HostLine("b", (), 1, complete=False, found=(HIGH, WRITABLE)),
     HostLine("c", (), 3, complete=False, found=(LOW,)),
@@ -31,9 +31,9 @@ MIXED = (
 )
 
 
-def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
+def test_each_rule_has_number_and_names_of_hosts() -> None:
     """The worst severity is first; findings below the threshold are only counted."""
-    found = sums(*MIXED)
+    found = fleet_summary(*MIXED_HOSTS)
     assert (found.hosts, found.read) == (6, 5)
     assert found.text(ascii_only=False) == (
         "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e\n"
@@ -48,7 +48,7 @@ def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
 
 def test_verbose_lists_every_rule_and_severity() -> None:
     """A rule that is high on some hosts and low on others has a line for each severity."""
-    assert sums(*MIXED).text(verbosity=1, ascii_only=False).splitlines()[:-3] == [
+    assert fleet_summary(*MIXED_HOSTS).text(verbosity=1, ascii_only=False).splitlines()[:-3] == [
         "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e",
         "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a",
         "LOW     PRF002 auto-da-alloc-stall       2 of 6 hosts  a, c",
@@ -56,9 +56,9 @@ def test_verbose_lists_every_rule_and_severity() -> None:
     ]
 
 
-def test_quiet_is_the_totals_alone() -> None:
+def test_quiet_has_only_totals() -> None:
     """Only the last line of the normal output remains."""
-    found = sums(*MIXED)
+    found = fleet_summary(*MIXED_HOSTS)
     whole = found.text(ascii_only=False).splitlines(keepends=True)
     assert found.text(verbosity=-1, ascii_only=False) == whole[-1]
 
@@ -72,43 +72,43 @@ def test_quiet_is_the_totals_alone() -> None:
         (None, "3 with findings at medium or worse (1 incomplete), 1 clean"),
     ],
 )
-def test_findings_count_from_the_threshold_on(threshold: Severity | None, totals: str) -> None:
+def test_findings_from_the_threshold_count(threshold: Severity | None, totals: str) -> None:
     """If no severity fails the audit, the default threshold decides what is listed."""
-    last = sums(*MIXED, threshold=threshold).text(ascii_only=False).splitlines()[-1]
+    last = fleet_summary(*MIXED_HOSTS, threshold=threshold).text(ascii_only=False).splitlines()[-1]
     assert last.startswith(f"6 hosts: {totals}")
 
 
-def test_of_many_hosts_the_first_are_named() -> None:
+def test_only_the_first_of_many_hosts_are_named() -> None:
     """Only the first names are kept, so memory does not grow with the fleet."""
-    many = sums(*(HostLine(f"h{n}", (), 1, found=(HIGH,)) for n in range(1000)))
+    many = fleet_summary(*(HostLine(f"h{n}", (), 1, found=(HIGH,)) for n in range(1000)))
     assert many.text(ascii_only=False).startswith(
         "HIGH  PRF002 auto-da-alloc-stall  1000 of 1000 hosts  h0, h1, h2, h3, h4 and 995 more\n"
     )
 
 
-def test_a_hostile_name_is_escaped() -> None:
+def test_hostile_name_is_escaped() -> None:
     """A newline or ESC in a file name neither starts a line nor moves the cursor."""
-    text = sums(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
+    text = fleet_summary(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
     assert text.splitlines()[0] == r"Unread: a\x0a\x1b[31m (x)"
 
 
-def test_a_fleet_without_findings_is_one_line() -> None:
+def test_fleet_without_findings_is_one_line() -> None:
     """Only the totals remain."""
-    assert sums(HostLine("a", (), 0)).text(ascii_only=False) == (
+    assert fleet_summary(HostLine("a", (), 0)).text(ascii_only=False) == (
         "1 host: 0 with findings at medium or worse, 1 clean\n"
     )
 
 
 def test_only_mild_rules_are_one_line_without_columns() -> None:
     """The line has nothing to be aligned with."""
-    text = sums(HostLine("a", (), 0, found=(LOW,))).text(ascii_only=False)
+    text = fleet_summary(HostLine("a", (), 0, found=(LOW,))).text(ascii_only=False)
     assert text.splitlines()[0] == "1 rule below medium, on 1 host: -v"
 
 
-def test_a_terminal_gets_lines_of_its_width() -> None:
+def test_lines_fit_the_terminal() -> None:
     """Continuation lines are indented below the rule's code; names are not broken."""
     names = ("storage-ams-01.example.org", "storage-ams-02.example.org")
-    found = sums(*(HostLine(name, (), 1, found=(HIGH,)) for name in names))
+    found = fleet_summary(*(HostLine(name, (), 1, found=(HIGH,)) for name in names))
     assert found.text(ascii_only=True, width=60).splitlines() == [
         "HIGH  PRF002 auto-da-alloc-stall  2 of 2 hosts",
         "      storage-ams-01.example.org, storage-ams-02.example.org",

@@ -20,7 +20,7 @@ from ext4audit.renderers.shared.layout_text import bar
         (0, 0, 4, ""),
     ],
 )
-def test_a_bar_is_drawn_in_eighths(value: int, largest: int, columns: int, drawn: str) -> None:
+def test_bar_in_eighths(value: int, largest: int, columns: int, drawn: str) -> None:
     """A bar fills its columns in eighths; any value above zero is visible, and none overflows."""
     assert bar(value, largest, columns, ascii_only=False) == drawn
 
@@ -28,6 +28,6 @@ def test_a_bar_is_drawn_in_eighths(value: int, largest: int, columns: int, drawn
 @pytest.mark.parametrize(
     ("value", "drawn"), [(8, "####"), (4, "##"), (1, "#"), (0.01, "#"), (0, "")]
 )
-def test_where_blocks_cannot_be_shown_the_bar_is_ascii(value: float, drawn: str) -> None:
+def test_bar_without_unicode_is_ascii(value: float, drawn: str) -> None:
     """Without Unicode a bar consists of whole columns of #."""
     assert bar(value, 8, 4, ascii_only=True) == drawn

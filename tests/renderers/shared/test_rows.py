@@ -45,28 +45,28 @@ from support.formats.sample_reports import (
 )
 
 
-def test_findings_are_sorted_from_worst_to_mildest() -> None:
+def test_findings_are_sorted_by_severity() -> None:
     """Each row has the host, the rule, the subject and the state."""
     assert CRITICAL.report is not None
     assert PROCESSED_REPORT.report is not None
     assert [r.rule.code for r in rows("db1", CRITICAL.report)] == ["DUR001", "LAY001"]
-    found = {row.rule.code: row.state for row in rows("db9", PROCESSED_REPORT.report)}
+    found = {finding_row.rule.code: finding_row.state for finding_row in rows("db9", PROCESSED_REPORT.report)}
     expected = {"DUR001": "suppressed", "LAY001": "known", "KRN003": "active", "PRF002": "active"}
     assert found == expected
 
 
-def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
+def test_limited_list_has_each_rule_before_repeats() -> None:
     """Severity comes first: a repeat of a worse rule precedes a milder rule."""
     assert CRITICAL.report is not None
     worst, milder = rows("db1", CRITICAL.report)
     severity = worst.finding.severity
     other = milder._replace(finding=milder.finding._replace(severity=severity))
     found = by_urgency([milder, *[worst] * 3, other])
-    assert [row.rule.code for row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
+    assert [finding_row.rule.code for finding_row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
     assert found[-1] is milder
 
 
-def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
+def test_rows_with_one_cause_are_grouped_at_the_first() -> None:
     """A cause with few rows is not grouped; causes of different hosts are different."""
     assert CRITICAL.report is not None
     worst, milder = rows("db1", CRITICAL.report)
@@ -78,18 +78,18 @@ def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
     assert by_cause([worst, known], 1) == [(worst,), (known,)]
 
 
-def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
+def test_suppressed_takes_precedence_over_known() -> None:
     """The reason of a suppression takes precedence over the baseline."""
     assert PROCESSED_REPORT.report is not None
-    (row,) = [r for r in rows("db9", PROCESSED_REPORT.report) if r.rule.code == "DUR001"]
-    assert row._replace(finding=row.finding._replace(known=True)).state == "suppressed"
+    (finding_row,) = [r for r in rows("db9", PROCESSED_REPORT.report) if r.rule.code == "DUR001"]
+    assert finding_row._replace(finding=finding_row.finding._replace(known=True)).state == "suppressed"
 
 
 @pytest.mark.parametrize(
     ("fact", "subject", "about"),
     [("/data", "/data", True), ("/gone", "/gone", False), ("", "the host", False)],
 )
-def test_a_finding_of_the_host_is_about_a_line_of_fstab(
+def test_subject_of_a_host_finding(
     fact: str, subject: str, about: bool
 ) -> None:
     """Three lines of fstab are named by mount point; "the host" would make them one."""
@@ -98,19 +98,19 @@ def test_a_finding_of_the_host_is_about_a_line_of_fstab(
     def names(_host: Host) -> RuleOutput:
         yield found(fact=fact)
 
-    (row,) = rows("db1", report(host(md127("/data")), names))
-    assert (row.where, row.filesystem) == (subject, None)
-    assert (row.about is not None) is about
+    (finding_row,) = rows("db1", report(host(md127("/data")), names))
+    assert (finding_row.where, finding_row.filesystem) == (subject, None)
+    assert (finding_row.about is not None) is about
 
 
-def test_a_subject_is_named_by_device_and_mount_point() -> None:
+def test_subject_has_device_and_mount_point() -> None:
     """The host is named without a device."""
     assert where(md127("/srv/a")) == "/dev/md127 on /srv/a"
     assert where(boot()._replace(mounts=())) == "/dev/nvme0n1p1"
     assert where(None) == "the host"
 
 
-def test_gaps_have_what_is_unknown_and_a_hint() -> None:
+def test_gaps_have_unknown_and_hint() -> None:
     """Gaps of the host are first; for a rule that raised, the last traceback line is shown."""
     found = [
         (g.rule.code if g.rule else "", g.text, g.hint) for g in gaps("m", incomplete_report())
@@ -123,7 +123,7 @@ def test_gaps_have_what_is_unknown_and_a_hint() -> None:
 
 
 @pytest.mark.parametrize("place", ["/", "/s"])
-def test_the_cause_of_a_gap_has_no_names_of_its_filesystem(place: str) -> None:
+def test_cause_of_a_gap_does_not_name_the_filesystem(place: str) -> None:
     """Two disks lack the same evidence; the fixed parts of a kernel path stay."""
     fs = filesystem(uuid="u-1", device="/dev/sda1", name="sda1", mounts=(mount(place),))
     what = "/sys/block/sda1 of /dev/sda1, u-1"
@@ -131,7 +131,7 @@ def test_the_cause_of_a_gap_has_no_names_of_its_filesystem(place: str) -> None:
     assert gap.cause == "/sys/block/... of ..., ... (no permission)"
 
 
-def test_only_an_incomplete_report_has_gaps() -> None:
+def test_complete_report_has_no_gaps() -> None:
     """A complete report has no gaps."""
     for host_ in FLEET:
         if host_.report is not None:
@@ -149,7 +149,7 @@ def found(*citations: Citation, fact: str = "") -> Finding:
     return Finding("Odd.", Severity.LOW, Confidence.LIKELY, citations, fact=fact)
 
 
-def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
+def finding_row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
     """Build a row of a finding with this fact."""
     return Row(name, barriers, fs, found(fact=fact))
 
@@ -169,7 +169,7 @@ def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
         ([], None),
     ],
 )
-def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
+def test_location_is_the_cited_fstab_line(
     citations: Sequence[Citation], expected: tuple[str, int] | None
 ) -> None:
     """Only citations of /etc/fstab count; any other finding is located in the mount table."""
@@ -179,7 +179,7 @@ def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
     assert location == (f"hosts/db1/{path}", line)
 
 
-def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
+def test_location_in_the_mount_table() -> None:
     """A filesystem is on the line of its first mount; the host and unmounted ones on line 1."""
     number = DeviceNumber(9, 1)
     other, ours = mount("/", number=DeviceNumber(8, 5)), mount("/data", number=number)
@@ -204,13 +204,13 @@ def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
         ("a\nb", r"a\x0ab"),
     ],
 )
-def test_the_folder_of_a_host_has_its_name(name: str, expected: str) -> None:
+def test_folder_of_a_host(name: str, expected: str) -> None:
     """The path is not percent-encoded, because only SARIF consumers decode it."""
     assert folder(name) == expected
 
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), "", ".", "..", "a/../../b", "ä"])
-def test_a_host_name_is_one_segment_that_leads_nowhere_else(name: str) -> None:
+def test_host_folder_is_one_path_segment(name: str) -> None:
     """The path stays below `hosts/`."""
     part = folder(name)
     assert part.isprintable()
@@ -218,28 +218,28 @@ def test_a_host_name_is_one_segment_that_leads_nowhere_else(name: str) -> None:
     assert part.strip(".")
 
 
-def test_fingerprints_are_the_same_in_every_run() -> None:
+def test_fingerprints_are_stable() -> None:
     """They depend on host, rule, superblock and fact, not on device, text, line or severity."""
     fs = filesystem(uuid="u-1")
     renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
-    worse = row(renamed)._replace(finding=found()._replace(severity=Severity.HIGH, message="Bad."))
-    assert fingerprints([row(fs)]) == fingerprints([worse])
-    assert fingerprints([row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
+    worse = finding_row(renamed)._replace(finding=found()._replace(severity=Severity.HIGH, message="Bad."))
+    assert fingerprints([finding_row(fs)]) == fingerprints([worse])
+    assert fingerprints([finding_row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
 
 
-def test_fingerprints_are_all_different() -> None:
+def test_fingerprints_are_unique() -> None:
     """Cloned hosts, copies of a filesystem, and findings without a fact all differ."""
     fs = filesystem(uuid="u-1")
     rows = [
-        row(fs),
-        row(fs),
-        row(fs._replace(shares_uuid=True)),
-        row(fs, fact="/srv"),
-        row(fs, name="db2"),
-        row(),
-        row(fs)._replace(rule=old_kernel),
-        row(fs, fact="\udcff"),
-        row(fs, fact="\ud800"),
+        finding_row(fs),
+        finding_row(fs),
+        finding_row(fs._replace(shares_uuid=True)),
+        finding_row(fs, fact="/srv"),
+        finding_row(fs, name="db2"),
+        finding_row(),
+        finding_row(fs)._replace(rule=old_kernel),
+        finding_row(fs, fact="\udcff"),
+        finding_row(fs, fact="\ud800"),
     ]
     made = fingerprints(rows)
     assert len(set(made)) == len(rows)
@@ -255,7 +255,7 @@ def test_fingerprints_are_all_different() -> None:
         (None, ""),
     ],
 )
-def test_a_superblock_without_a_uuid_is_known_by_its_mount_point(
+def test_fingerprint_without_a_uuid_uses_the_mount_point(
     fs: Filesystem | None, expected: str
 ) -> None:
     """A device number would change with every boot."""

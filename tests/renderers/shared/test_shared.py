@@ -40,7 +40,7 @@ from support.formats.sample_reports import boot, md127, root
         (1 << 60, "1024 PiB"),
     ],
 )
-def test_a_rounded_size_is_easy_to_read(size_bytes: int, text: str) -> None:
+def test_rounded_size(size_bytes: int, text: str) -> None:
     """A size has at most one decimal, and is never 1024 of a unit if a larger unit exists."""
     assert rounded_size(size_bytes) == text
 
@@ -57,13 +57,13 @@ def test_a_rounded_size_is_easy_to_read(size_bytes: int, text: str) -> None:
         (1 << 60, "1024 PiB"),
     ],
 )
-def test_sizes_are_whole_numbers_of_the_largest_unit(size_bytes: int, text: str) -> None:
+def test_exact_size(size_bytes: int, text: str) -> None:
     """Sizes are exact, in the largest binary unit that gives a whole number."""
     assert binary_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 disks"), (1, "1 disk"), (12, "12 disks")])
-def test_nouns_follow_their_number(number: int, text: str) -> None:
+def test_singular_and_plural(number: int, text: str) -> None:
     """Only one is singular."""
     assert counted(number, "disk") == text
 
@@ -94,12 +94,12 @@ def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: 
         (Why.UNPARSABLE, "'abc' is odd", "not understood: 'abc' is odd"),
     ],
 )
-def test_reasons_keep_the_message_of_the_host(why: Why, detail: str, text: str) -> None:
+def test_reason_has_the_message_of_the_host(why: Why, detail: str, text: str) -> None:
     """The host's message is shown, preceded by the reason unless it already implies it."""
     assert why_text(Unknown("x", why, detail)) == text
 
 
-def test_every_closed_set_has_its_text() -> None:
+def test_every_enumeration_member_has_a_text() -> None:
     """Every disruption, phase and reason has a text."""
     assert set(DISRUPTION_TEXT) == set(Disruption)
     assert set(PHASE_TEXT) == set(Phase)
@@ -118,7 +118,7 @@ def dm(kind: str, uuid: str, *below: BlockDevice) -> BlockDevice:
     return disk("dm-0", DeviceNumber(254, 0), kind=kind, below=known(below), dm=device)
 
 
-def on(device: BlockDevice) -> Filesystem:
+def filesystem_on(device: BlockDevice) -> Filesystem:
     """Build a filesystem on a device."""
     return filesystem(stack=known(device))
 
@@ -126,43 +126,52 @@ def on(device: BlockDevice) -> Filesystem:
 @pytest.mark.parametrize(
     ("fs", "text"),
     [
-        (on(disk()), "disk"),
-        (on(disk(model="Samsung SSD 990")), "disk (Samsung SSD 990)"),
+        (filesystem_on(disk()), "disk"),
+        (filesystem_on(disk(model="Samsung SSD 990")), "disk (Samsung SSD 990)"),
         (boot(), "partition of nvme0n1"),
-        (on(disk(kind="partition", below=UNREAD)), "partition of a disk"),
+        (filesystem_on(disk(kind="partition", below=UNREAD)), "partition of a disk"),
         (
-            on(disk("md127p1", kind="partition", below=known((ARRAY,)))),
+            filesystem_on(disk("md127p1", kind="partition", below=known((ARRAY,)))),
             "partition on raid0 of 5 disks, 512 KiB chunk",
         ),
         (
-            on(disk("loop0p1", kind="partition", below=known((loop(),)))),
+            filesystem_on(disk("loop0p1", kind="partition", below=known((loop(),)))),
             "partition on loop over /var/lib/image.img",
         ),
         (md127(), "raid0 of 2 disks, 512 KiB chunk"),
         (root(), "lvm (dm-linear) on nvme0n1p2"),
-        (on(MIRROR), "raid1 of 2 disks"),
-        (on(raid([PARTITION])), "raid0 of 1 partition, 512 KiB chunk"),
-        (on(raid([PARTITION, DISKS[1]])), "raid0 of 2 devices, 512 KiB chunk"),
-        (on(disk("md0", kind="raid5", md=UNREAD, below=known(DISKS))), "raid5 of 5 disks"),
-        (on(loop()), "loop over /var/lib/image.img"),
-        (on(dm("dm-crypt", "CRYPT-LUKS2-x", PARTITION)), "crypt (dm-crypt) on vdb1"),
-        (on(dm("dm-multipath", "mpath-x", *DISKS[:2])), "multipath (dm-multipath) on vdb, vdc"),
-        (on(dm("dm-linear", "LVM-x", *DISKS)), "lvm (dm-linear) on vdb, vdc, vdd and 2 more"),
-        (on(dm("dm-delay", "", DISKS[0])), "dm-delay on vdb"),
-        (on(dm("dm", "LVM-x")), "lvm (dm)"),
+        (filesystem_on(MIRROR), "raid1 of 2 disks"),
+        (filesystem_on(raid([PARTITION])), "raid0 of 1 partition, 512 KiB chunk"),
+        (filesystem_on(raid([PARTITION, DISKS[1]])), "raid0 of 2 devices, 512 KiB chunk"),
         (
-            on(dm("dm-linear", "LVM-x", ARRAY)),
+            filesystem_on(disk("md0", kind="raid5", md=UNREAD, below=known(DISKS))),
+            "raid5 of 5 disks",
+        ),
+        (filesystem_on(loop()), "loop over /var/lib/image.img"),
+        (filesystem_on(dm("dm-crypt", "CRYPT-LUKS2-x", PARTITION)), "crypt (dm-crypt) on vdb1"),
+        (
+            filesystem_on(dm("dm-multipath", "mpath-x", *DISKS[:2])),
+            "multipath (dm-multipath) on vdb, vdc",
+        ),
+        (
+            filesystem_on(dm("dm-linear", "LVM-x", *DISKS)),
+            "lvm (dm-linear) on vdb, vdc, vdd and 2 more",
+        ),
+        (filesystem_on(dm("dm-delay", "", DISKS[0])), "dm-delay on vdb"),
+        (filesystem_on(dm("dm", "LVM-x")), "lvm (dm)"),
+        (
+            filesystem_on(dm("dm-linear", "LVM-x", ARRAY)),
             "lvm (dm-linear) on raid0 of 5 disks, 512 KiB chunk",
         ),
         (filesystem(stack=UNREAD), "device stack not known"),
     ],
 )
-def test_a_stack_is_described_from_the_top_down(fs: Filesystem, text: str) -> None:
+def test_stack_description(fs: Filesystem, text: str) -> None:
     """Each kind of stack is named, down to the devices whose names are enough."""
     assert stack_text(fs) == text
 
 
-def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
+def test_chunk_of_an_lvm_stripe_is_from_the_layout() -> None:
     """An LVM stripe shows the chunk from which its layout was computed."""
     stripe = disk("md127", kind="dm-striped", below=known(DISKS[:2]))
     fs = filesystem(stack=known(stripe), layout=known(layout([1, 1], chunk_bytes=65536)))
@@ -171,7 +180,7 @@ def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
 
 
 @pytest.mark.parametrize("device", [disk(), MIRROR], ids=["disk", "mirror"])
-def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
+def test_device_without_chunks(device: BlockDevice) -> None:
     """Neither a disk nor a mirror (for which md reports 0) has a chunk."""
     assert chunk_bytes(filesystem(), device) is None
 
@@ -186,14 +195,12 @@ def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
         ({"fstype": unknown("t"), "alive": False, "superblock": unknown("s")}, "type not known"),
     ],
 )
-def test_type_text_is_of_the_mount_or_else_of_the_features(
-    changes: dict[str, Any], text: str
-) -> None:
+def test_type_text_of_mount_or_features(changes: dict[str, Any], text: str) -> None:
     """The type of a mounted filesystem can differ from what its features imply."""
     assert type_text(filesystem(**changes)) == text
 
 
-def test_held_text_is_no_guess() -> None:
+def test_held_text_names_a_namespace_only_if_known() -> None:
     """Another mount namespace is named only if a process's mount table shows the mount."""
     assert held_text(filesystem(mounts=())) == "mounted in another mount namespace"
     assert "no readable mount table" in held_text(filesystem(fstype=unknown("type")))

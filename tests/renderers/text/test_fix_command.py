@@ -66,7 +66,7 @@ ONLINE = finding_rule(remedy("online"))
         (finding_rule(), None),
     ],
 )
-def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | None) -> None:
+def test_fix_command_if_there_is_a_remedy(judged: Rule, words: str | None) -> None:
     """It applies the safest remedy of each finding that fails the audit, and destroys no data."""
     expected = "" if words is None else f"ext4audit fix {words}"
     assert fix_command(report(host(DATA), judged), Severity.MEDIUM) == expected
@@ -80,7 +80,7 @@ def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | No
         (None, "critical", ""),
     ],
 )
-def test_fix_has_the_options_of_the_report(
+def test_fix_command_has_the_options_of_the_report(
     threshold: Severity | None, severity: str, words: str
 ) -> None:
     """If nothing fails the audit, there is nothing to fix."""
@@ -107,7 +107,7 @@ def test_fix_has_the_options_of_the_report(
         (ReportSource("image", "disk.img"), ""),
     ],
 )
-def test_fix_names_the_source_of_the_report(source: ReportSource, words: str) -> None:
+def test_fix_command_has_the_source_of_the_report(source: ReportSource, words: str) -> None:
     """No command for plans, images, standard input and Ansible hosts, which cannot be reread."""
     assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
 
@@ -137,9 +137,7 @@ def numbered(count: int) -> list[Filesystem]:
         ([filesystem(), filesystem(uuid="i", mounts=(), stack=IN_A_PARTITION)], " /data"),
     ],
 )
-def test_fix_names_a_few_filesystems_by_paths_to_type(
-    filesystems: list[Filesystem], words: str
-) -> None:
+def test_fix_command_names_a_few_filesystems(filesystems: list[Filesystem], words: str) -> None:
     """Without a path, `fix` judges all: the fallback for many filesystems or unusual names."""
     assert fix_command(report(host(*filesystems), ONLINE), MEDIUM) == f"ext4audit fix{words}"
 
@@ -149,7 +147,7 @@ def test_fix_names_a_few_filesystems_by_paths_to_type(
     [{"known": True}, {"suppression": Suppression("later")}],
     ids=["known", "suppressed"],
 )
-def test_fix_leaves_what_does_not_count(change: dict[str, Any]) -> None:
+def test_no_fix_command_for_suppressed_and_known_findings(change: dict[str, Any]) -> None:
     """Findings accepted by the policy or known from the baseline are not to be fixed now."""
     judged: Report = report(host(DATA), ONLINE)
     aside = changed(judged, lambda _verdict, finding: finding._replace(**change))

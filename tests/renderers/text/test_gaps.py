@@ -18,7 +18,7 @@ WITHOUT_UDEV = "run as root: lsblk then reads the devices"
 CAPTURE = "capture again"
 
 
-def unseen(count: int) -> list[Filesystem]:
+def unread_filesystems(count: int) -> list[Filesystem]:
     """Build filesystems whose superblock could not be read."""
     return [
         filesystem(uuid=f"u{number}", device=f"/dev/sd{number}", superblock=UNREAD)
@@ -87,11 +87,11 @@ MANY = (CAPTURE, AS_ROOT, AS_ROOT, "mount /sys", "a", "b", AS_ROOT)
             ],
         ),
         (
-            report(host(*unseen(5)), inodes),
+            report(host(*unread_filesystems(5)), inodes),
             ["Not determined: 5 checks, 5 filesystems; run as root."],
         ),
         (
-            report(host(*unseen(5)), buggy),
+            report(host(*unread_filesystems(5)), buggy),
             [
                 (
                     "Not determined: HLT009 rule-with-a-bug stopped with an error on /dev/sd0, "
@@ -101,18 +101,18 @@ MANY = (CAPTURE, AS_ROOT, AS_ROOT, "mount /sys", "a", "b", AS_ROOT)
         ),
     ],
 )
-def test_gaps_are_grouped_by_what_to_do(of: Report, lines: list[str]) -> None:
+def test_gaps_are_grouped_by_hint(of: Report, lines: list[str]) -> None:
     """The most useful hint is first, above a summary that reads incomplete."""
     assert as_text(of).split("\n")[1:-2] == lines
     assert as_text(of).endswith("; incomplete.\n")
 
 
-def test_a_complete_report_has_no_such_line() -> None:
+def test_complete_report_has_no_gaps() -> None:
     """This includes reports with findings."""
     assert "determined" not in as_text(report(host(filesystem()), inodes))
 
 
-def test_a_check_with_two_unknowns_counts_once() -> None:
+def test_check_with_two_unknowns_counts_once() -> None:
     """Two unreadable superblocks are one reason to run as root."""
     made = with_gaps(AS_ROOT)
     twice = made.verdicts[0]._replace(unknowns=made.verdicts[0].unknowns * 2)
@@ -120,14 +120,14 @@ def test_a_check_with_two_unknowns_counts_once() -> None:
     assert "Not determined: 1 check, 1 filesystem; run as root.\n" in shown
 
 
-def test_verbose_has_every_gap_once() -> None:
+def test_verbose_lists_every_gap_once() -> None:
     """Beyond three, the subjects are only counted."""
-    shown = as_text(report(host(*unseen(5)), inodes), verbosity=1)
+    shown = as_text(report(host(*unread_filesystems(5)), inodes), verbosity=1)
     assert "    needed by CAP001 on /dev/sd0, /dev/sd1, /dev/sd2 and 2 more\n" in shown
     assert shown.count("run as root") == 1
 
 
-def test_verbose_shows_the_traceback_of_a_rule() -> None:
+def test_verbose_shows_tracebacks() -> None:
     """With -v the traceback is shown for a bug report, each line behind a bar."""
     shown = as_text(report(host(filesystem(name="sd")), buggy), verbosity=1)
     assert "      | Traceback (most recent call last):\n" in shown
@@ -143,7 +143,7 @@ def test_verbose_shows_the_traceback_of_a_rule() -> None:
         (None, "; incomplete."),
     ],
 )
-def test_the_summary_calls_complete_what_the_exit_code_does(
+def test_completeness_in_the_summary_equals_the_exit_code(
     threshold: Severity | None, end: str
 ) -> None:
     """A gap of a mild rule is shown, but the summary is complete if the exit code is."""

@@ -22,7 +22,7 @@ from support.formats.sample_reports import (
 )
 
 
-def test_verbose_shows_a_note_whole() -> None:
+def test_verbose_shows_info_findings_completely() -> None:
     """With -v a note has its evidence and its remedies."""
     shown = as_text(report(host(boot("renames")), renames), verbosity=1)
     assert shown.split("\n", 2)[2].startswith("""\
@@ -37,7 +37,7 @@ def test_verbose_shows_a_note_whole() -> None:
 """)
 
 
-def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
+def test_steps_keep_their_order() -> None:
     """If a file must be corrected before the remount, "for good" precedes "now"."""
     steps = (
         Step(Phase.PERSISTENT, "first"),
@@ -64,7 +64,7 @@ def test_verbose_counts_the_mount_points_beyond_the_first() -> None:
     assert "/b/108" not in shown
 
 
-EDITED = """\
+EDIT_TEXT = """\
     Remedy (needs a remount): Take nodelalloc away.
       now:
         type e2fsck &&
@@ -91,11 +91,11 @@ EDITED = """\
 
 
 @pytest.mark.parametrize("width", [None, 24])
-def test_commands_are_chains_under_the_diff_that_they_make(width: int | None) -> None:
+def test_commands_follow_their_diff(width: int | None) -> None:
     """Commands and diffs do not wrap, and no diff line separates two commands to copy."""
     shown = as_text(report(host(root()), edits), verbosity=1, width=width)
     lines = [line.rstrip() for line in shown.split("\n")]
-    assert "\n".join(EDITED.split("\n")[1:]) in "\n".join(lines)
+    assert "\n".join(EDIT_TEXT.split("\n")[1:]) in "\n".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_commands_are_chains_under_the_diff_that_they_make(width: int | None) ->
         ("+ b = 2", "32"),
     ],
 )
-def test_the_lines_of_a_diff_have_its_colours(text: str, style: str) -> None:
+def test_colours_of_diff_lines(text: str, style: str) -> None:
     """Removed lines are red, added lines green, and the file name is dim."""
     shown = as_text(report(host(root()), edits), verbosity=1, color=True).split("\n")
     assert f"        \x1b[{style}m{text}\x1b[0m" in shown
@@ -131,7 +131,7 @@ def headings(shown: str) -> list[str]:
     return [line for line in lines if re.match(r"(  )?[✖▲◆◇·] |[✓?] ", line)]
 
 
-def test_the_worst_stands_first() -> None:
+def test_worst_subject_is_first() -> None:
     """Subjects are sorted by worst finding, then in the host's order; findings also by code."""
     rules = (
         finding_rule(code="DUR007", severity="low"),
@@ -186,12 +186,12 @@ def test_the_worst_stands_first() -> None:
         ),
     ],
 )
-def test_the_line_of_a_filesystem(fs: Filesystem, line: str) -> None:
+def test_line_of_a_filesystem(fs: Filesystem, line: str) -> None:
     """One line names device, mount points, type, stack, and mount state."""
     assert as_text(report(host(fs)), verbosity=1).split("\n")[2] == line
 
 
-def test_a_section_says_that_more_is_not_determined() -> None:
+def test_section_counts_undetermined_rules() -> None:
     """The first line of a filesystem with a finding also counts the undetermined rules."""
     judged = report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes)
     line = "▲ /dev/sda on /data: ext4, disk; 1 rule not determined"

@@ -179,14 +179,14 @@ def test_findings_from_the_threshold_on_are_shown_whole(
     assert len(lines) == 2 - blocks
 
 
-def test_few_facts_are_shown_and_no_details() -> None:
+def test_at_most_four_facts_without_details() -> None:
     """At most four facts are shown, in the order of the rule."""
     cited = [Citation(f"fact {n}", f"value {n}", "there", n == 2) for n in range(1, 7)]
     shown = as_text(found(1, ("DUR005", 1, finding(citations=tuple(cited)))))
     assert re.findall(r"fact \d", shown) == ["fact 1", "fact 3", "fact 4", "fact 5"]
 
 
-def test_the_facts_of_a_group_are_those_of_all() -> None:
+def test_facts_of_a_group_are_shared_facts() -> None:
     """The inode count of one filesystem is no evidence about another."""
     texts = [
         finding(citations=(Citation("own", str(n), "a"), Citation("same", "x", f"b{n}")))
@@ -198,7 +198,7 @@ def test_the_facts_of_a_group_are_those_of_all() -> None:
     assert "For example" not in shown
 
 
-def test_many_volumes_of_an_orchestrator_are_named_by_their_devices() -> None:
+def test_orchestrator_volumes_are_named_by_device() -> None:
     """Two kubelet paths, each longer than a terminal line, would not be readable."""
     every = found(5, *(("DUR005", n, finding(LOW)) for n in range(1, 6)))
     long = [
@@ -210,7 +210,7 @@ def test_many_volumes_of_an_orchestrator_are_named_by_their_devices() -> None:
     assert rows(shown) == [line]
 
 
-def test_the_text_of_a_line_gets_no_narrow_column() -> None:
+def test_text_is_not_in_a_narrow_column() -> None:
     """If a column would get under a third of the terminal, the text continues below the rule."""
     long = finding(LOW, "The last cell of a row is one sentence of several words, as they are.")
     every = found(6, *(("DUR005", n, long) for n in range(1, 7)))
@@ -228,14 +228,14 @@ def test_the_text_of_a_line_gets_no_narrow_column() -> None:
 
 
 @pytest.mark.parametrize("width", range(34, 64, 3))
-def test_a_fact_is_no_wider_than_the_terminal(width: int) -> None:
+def test_facts_fit_the_terminal(width: int) -> None:
     """A column of prose has room for a word, or the text continues below its label."""
     cited = Citation("a label of words", "the value is a text of several words", "from somewhere")
     shown = as_text(found(1, ("DUR005", 1, finding(citations=(cited,)))), width=width)
     assert [line for line in shown.splitlines() if len(line) > width] == []
 
 
-def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
+def test_unshared_facts_name_their_subject() -> None:
     """Facts of one line of fstab below ten places would look like facts of all ten."""
     texts = [finding(citations=(Citation("line", str(n), "fstab"),)) for n in (1, 2)]
     shown = as_text(found(2, ("DUR005", 1, texts[0]), ("DUR005", 2, texts[1])))
@@ -255,7 +255,7 @@ def remounting(number: int, summary: str = "Remount.") -> Remedy:
     return Remedy(summary, Disruption.REMOUNT, (now, edit(number), Step(Phase.VERIFY, "verify")))
 
 
-def test_a_remedy_is_what_it_changes() -> None:
+def test_remedy_shows_only_changes() -> None:
     """Commands and diffs are shown, but not the command of an edit, checks and rollback."""
     shown = as_text(found(1, ("DUR005", 1, finding(remedies=(remounting(1),)))))
     assert (
@@ -274,7 +274,7 @@ def test_a_remedy_is_what_it_changes() -> None:
     assert re.search("sed -i|verify|check$|undo", shown) is None
 
 
-def test_a_command_beside_an_edit_of_its_phase_is_shown() -> None:
+def test_command_beside_an_edit_is_shown() -> None:
     """Only commands that the diff replaces are left out."""
     steps = (edit(1), Step(Phase.PERSISTENT, "update-grub"))
     remedy = Remedy("Edit.", Disruption.ONLINE, steps)
@@ -296,7 +296,7 @@ DESTROYING = Remedy(
         ((ADVICE,), "Buy disks.", None),
     ],
 )
-def test_the_safest_remedy_is_shown_and_the_others_are_counted(
+def test_safest_remedy_is_shown_and_others_are_counted(
     remedies: tuple[Remedy, ...], summary: str, others: str | None
 ) -> None:
     """If none is safe to run, the first one is shown."""
@@ -315,7 +315,7 @@ def grouped(count: int, *more: tuple[str, int, Finding], runnable: bool = True) 
     return as_text(found(count, *each, *more))
 
 
-def test_of_many_remedies_the_first_few_are_shown() -> None:
+def test_only_the_first_of_many_remedies_are_shown() -> None:
     """There is one title, the commands of two filesystems, and the script for all."""
     shown = grouped(18)
     assert re.findall(r"mount -o remount (\S+)", shown) == ["/mnt/d1", "/mnt/d2"]
@@ -325,7 +325,7 @@ def test_of_many_remedies_the_first_few_are_shown() -> None:
     assert "\n  Commands for 1 more: -v.\n" in grouped(3, runnable=False)
 
 
-def test_remedies_of_one_cause_that_differ_are_counted_by_their_kind() -> None:
+def test_different_remedies_of_one_cause_are_counted_by_kind() -> None:
     """Commands are shown first; advice and findings without a remedy are only counted."""
     advice = [(finding(remedies=(ADVICE._replace(summary=f"Ask {n}."),))) for n in range(1, 4)]
     runnable = [finding(remedies=(remounting(n),)) for n in range(4, 8)]
@@ -339,7 +339,7 @@ def test_remedies_of_one_cause_that_differ_are_counted_by_their_kind() -> None:
     )
 
 
-def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
+def test_script_is_not_suggested_for_destructive_remedies() -> None:
     """The script has no destructive remedy, even if it has the remedy of another finding."""
     other = ("CAP006", 1, finding(remedies=(remounting(9),)))
     shown = grouped(3, other, runnable=False)
@@ -347,7 +347,7 @@ def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
     assert "\nAs a script: ext4audit fix" in shown
 
 
-def test_a_remedy_of_the_host_is_shown_once() -> None:
+def test_host_remedy_is_shown_once() -> None:
     """A sysctl is the same for all filesystems, and also for another rule."""
     steps = (Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"),)
     remedy = Remedy("Bound it.", Disruption.ONLINE, steps)
@@ -358,7 +358,7 @@ def test_a_remedy_of_the_host_is_shown_once() -> None:
     assert "Less.\n  The commands are those of DUR005 above.\n" in shown
 
 
-def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
+def test_shared_file_is_shown_once() -> None:
     """A udev rule for twelve volumes is one file, beside a command for each volume."""
     change = NewFile("/etc/udev/rules.d/60-x.rules", "the rule\n")
     shared = Step(Phase.PERSISTENT, "printf x > /etc/udev/rules.d/60-x.rules", change=change)
@@ -379,7 +379,7 @@ def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
     assert shown.count("the rule") == 1
 
 
-def test_the_script_is_named_once() -> None:
+def test_script_is_suggested_once() -> None:
     """The hint is below the only finding or below all; there is none if no remedy can be run."""
     judged = report(host(root()), edits)
     line = "As a script: ext4audit fix --disruption remount /"
@@ -393,7 +393,7 @@ def test_the_script_is_named_once() -> None:
     assert f"\n\n{line}\n\n" in shown
 
 
-def test_a_filesystem_that_no_rule_judges_is_named() -> None:
+def test_filesystem_without_verdicts_is_named() -> None:
     """A report without findings would look like a pass."""
     made = found(1)
     none = Verdict(RULES["DUR005"], made.host.filesystems[0].id, Outcome.NOT_APPLICABLE, note="x")
@@ -425,7 +425,7 @@ FINDINGS = st.tuples(
 )
 
 
-def names_lost(made: Report, shown: str) -> list[str]:
+def missing_names(made: Report, shown: str) -> list[str]:
     """Return the counted findings whose rule or subject is in no entry of the report."""
     lost = []
     for verdict in made.verdicts:
@@ -440,19 +440,19 @@ def names_lost(made: Report, shown: str) -> list[str]:
 
 @examples(60)
 @given(st.lists(FINDINGS, max_size=40), st.sampled_from([None, 60, 100]))
-def test_grouping_loses_nothing(
+def test_grouping_keeps_every_rule_and_subject(
     findings: list[tuple[str, int, Finding]], width: int | None
 ) -> None:
     """Every counted finding has its rule and subject in the report, or the number of its group."""
     made = found(12, *findings)
-    assert names_lost(made, as_text(made)) == []
+    assert missing_names(made, as_text(made)) == []
     unwrapped = re.sub(r"\n +", " ", as_text(made, width=width))
     assert all(code in unwrapped for code, _, each in findings if each.counts)
 
 
 @examples(60)
 @given(st.sets(st.integers(1, 12), min_size=1))
-def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> None:
+def test_group_counts_filesystems(numbers: set[int]) -> None:
     """Several findings of a rule on one filesystem count as one."""
     ordered = sorted(numbers)
     twice = [("DUR005", n, finding(LOW, fact=fact)) for n in ordered for fact in "ab"]
@@ -466,7 +466,7 @@ def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> 
     ("asked", "measured", "whole"),
     [((), False, False), (("DUR005",), False, True), (("CAP006",), False, False), ((), True, True)],
 )
-def test_what_was_asked_for_or_measured_is_whole(
+def test_selected_and_measured_findings_are_complete(
     asked: tuple[str, ...], *, measured: bool, whole: bool
 ) -> None:
     """This holds below the threshold: whoever selects a rule wants its evidence, not one line."""

@@ -180,19 +180,19 @@ def notes_report() -> Report:
         pytest.param(notes_report(), 0, None, False, NOTES_TEXT, id="only notes"),
     ],
 )
-def test_the_whole_output(
+def test_complete_output(
     of: Report, verbosity: int, width: int | None, ascii_only: bool, expected: str
 ) -> None:
     """The text of a small report is exactly this."""
     assert as_text(of, verbosity=verbosity, width=width, ascii_only=ascii_only) == expected
 
 
-def test_quiet_is_the_summary_alone() -> None:
+def test_quiet_has_only_the_summary() -> None:
     """With -q only the last line remains."""
     assert as_text(critical_report(), verbosity=-1) == f"db1: {CRITICAL_TEXT.splitlines()[-1]}\n"
 
 
-def test_a_host_without_ext4_is_reported_so() -> None:
+def test_host_without_ext4() -> None:
     """Without ext4 the audit is complete, and a sentence says so."""
     assert as_text(report(host(), inodes)).split("\n", 1)[1] == (
         "There is no ext4 filesystem on host db1: nothing to audit.\n"
@@ -200,7 +200,7 @@ def test_a_host_without_ext4_is_reported_so() -> None:
     )
 
 
-def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
+def test_host_with_a_gap_is_not_called_free_of_ext4() -> None:
     """If the host has a gap, seeing no filesystem does not mean that there is none."""
     gap = Unknown("the mount table", Why.FAILED, "Input/output error", "look at the disk")
     shown = as_text(report(host(gaps=(gap,)), inodes))
@@ -213,7 +213,7 @@ def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
 
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
-def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
+def test_verbose_commands_have_their_own_lines(width: int | None, color: bool) -> None:
     """A command line is byte-identical and equally indented at any width."""
     shown = as_text(critical_report(), verbosity=1, width=width, color=color)
     lines = SGR.sub("", shown).split("\n")
@@ -229,7 +229,7 @@ def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> 
 
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
-def test_the_commands_of_the_default_stand_alone_too(width: int | None, color: bool) -> None:
+def test_default_commands_have_their_own_lines(width: int | None, color: bool) -> None:
     """Each command that changes something has its own line; checks and rollback need -v."""
     shown = SGR.sub("", as_text(critical_report(), width=width, color=color))
     assert f'    mount -o remount,barrier "{QUOTED}"' in shown.split("\n")
@@ -245,18 +245,18 @@ def unsafe(shown: str) -> set[str]:
     return {char for char in shown.replace("\n", "") if not char.isprintable()}
 
 
-def starts(shown: str) -> Sequence[str]:
+def line_starts(shown: str) -> Sequence[str]:
     """Return the first two characters of each line without indentation, as a log trims it."""
     return [line.lstrip()[:2] for line in shown.split("\n")]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 @pytest.mark.parametrize("verbosity", [-1, 0, 1])
-def test_hostile_names_are_shown_and_not_obeyed(name: str, verbosity: int) -> None:
+def test_hostile_names_are_escaped(name: str, verbosity: int) -> None:
     """For any name, no control character is printed, and no line starts a command."""
     shown = as_text(hostile_report(name), verbosity=verbosity)
     assert unsafe(shown) == set()
-    assert "::" not in starts(shown)
+    assert "::" not in line_starts(shown)
     assert (
         unsafe(as_text(hostile_report(name), verbosity=verbosity, width=40, ascii_only=True))
         == set()
@@ -264,7 +264,7 @@ def test_hostile_names_are_shown_and_not_obeyed(name: str, verbosity: int) -> No
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
-def test_a_name_cannot_add_a_line(name: str) -> None:
+def test_names_do_not_change_the_number_of_lines(name: str) -> None:
     """The number of lines of a report does not depend on its names."""
     harmless = as_text(hostile_report("/data"))
     assert as_text(hostile_report(name)).count("\n") == harmless.count("\n")
@@ -272,7 +272,7 @@ def test_a_name_cannot_add_a_line(name: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=())))
 @examples(25)
-def test_no_text_at_all_is_unsafe(name: str) -> None:
+def test_any_text_becomes_printable(name: str) -> None:
     """Any text, coloured and wrapped or not, becomes printable characters only."""
     of = hostile_report(name)
     assert unsafe(as_text(of)) == set()
@@ -281,7 +281,7 @@ def test_no_text_at_all_is_unsafe(name: str) -> None:
 
 @given(st.lists(st.sampled_from(["a", "/dev/sda", "w" * 30, "w" * 40, "w" * 41, "w" * 60])))
 @examples(50)
-def test_lines_break_where_the_next_word_has_no_room(words: list[str]) -> None:
+def test_lines_take_all_words_that_fit(words: list[str]) -> None:
     """A line takes all words that fit; a word longer than a line has a line to itself."""
     block = Prose((Span(" ".join(words)),))
     lines = render_blocks(iter([block]), color=False, width=40, ascii_only=False).splitlines()
@@ -304,7 +304,7 @@ def test_ascii_only_is_ascii() -> None:
     assert r"/mnt/\u00dcbung" in shown
 
 
-def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_does_not_change_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text is the same with colour, and the environment influences neither."""
     for name, value in {
         "NO_COLOR": "1",
@@ -320,21 +320,21 @@ def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("width", [None, 40, 80])
-def test_no_line_ends_in_blanks(width: int | None) -> None:
+def test_lines_have_no_trailing_blanks(width: int | None) -> None:
     """Neither padding nor wrapping leaves trailing blanks."""
     for line in as_text(critical_report(), width=width, verbosity=1).split("\n"):
         assert line == line.rstrip()
 
 
-def test_prose_is_wrapped_between_words_only() -> None:
+def test_prose_is_wrapped_between_words() -> None:
     """On a terminal prose keeps to the width, and a long path is not broken."""
     path = "/srv/" + "x" * 60
     fs = filesystem(mounts=(mount(path),))
-    shown = as_text(report(host(fs), saying("Odd.")), width=40)
+    shown = as_text(report(host(fs), rule_with_message("Odd.")), width=40)
     assert shown.split("\n")[3:6] == ["HIGH  DUR005 always ·", path, "(/dev/sda)"]
 
 
-def saying(message: str, *citations: Citation) -> Rule:
+def rule_with_message(message: str, *citations: Citation) -> Rule:
     """Return a rule that finds this message on every filesystem."""
 
     @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
@@ -345,21 +345,21 @@ def saying(message: str, *citations: Citation) -> Rule:
     return find
 
 
-def test_a_long_word_at_the_beginning_leaves_no_empty_line() -> None:
+def test_long_first_word_leaves_no_empty_line() -> None:
     """A first word that is wider than the terminal stays on the first line."""
     path = "/srv/" + "x" * 60
-    shown = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
+    shown = as_text(report(host(filesystem()), rule_with_message(f"{path} is odd.")), width=24)
     assert f"\n  {path}\n  is odd.\n" in shown
 
 
-def test_a_long_value_moves_only_its_own_origin() -> None:
+def test_long_value_moves_only_its_origin() -> None:
     """A long value does not push the origins of the other rows to the right."""
     rows = (Citation("short", "1", "here"), Citation("long", "x" * 37, "there"))
-    shown = as_text(report(host(filesystem()), saying("Odd.", *rows)))
+    shown = as_text(report(host(filesystem()), rule_with_message("Odd.", *rows)))
     assert f"\n    short  1  here\n    long   {'x' * 37}  there\n" in shown
 
 
-def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
+def test_evidence_is_indented_on_a_narrow_terminal() -> None:
     """A row that is too wide continues below its value, with line breaks between words only."""
     odd = "a value that is a whole sentence"
     fs = filesystem(mounts=(mount(odd),), options=known(options(hidden=["nobarrier"])))
@@ -376,7 +376,7 @@ def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
     )
 
 
-def test_a_long_label_has_a_line_of_its_own() -> None:
+def test_long_label_has_its_own_line() -> None:
     """All values begin in the same column, whatever their labels."""
     label = "busiest member under small-file churn, modelled"
     rows = (("stripe", "raid0", "/sys"), (label, "39%", "computed"), ("media", "yes", "/sys"))
@@ -392,7 +392,7 @@ def test_a_long_label_has_a_line_of_its_own() -> None:
     assert max(map(len, narrow.splitlines())) <= 40
 
 
-def test_wide_letters_are_counted_as_two_columns() -> None:
+def test_wide_characters_take_two_columns() -> None:
     """Columns stay aligned if a text has letters that are two columns wide."""
     fs = md127("/写真")
     shown = as_text(report(host(fs), barriers))
