@@ -489,7 +489,7 @@ def test_advice_for_a_default_that_is_a_hotspot_at_first_is_even_as_a_whole() ->
     st.sampled_from([1, 2, 4, 8, 16, 32]),
 )
 @example(5, 512, 32672, 1)
-def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
+def test_group_size_with_gcd_1_is_even_over_whole_periods(
     members: int, chunk_kib: int, option: int, flex: int
 ) -> None:
     """After whole periods, N_eff is at least 0.97 of N, bitmap by bitmap.
@@ -508,7 +508,7 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
         assert measured.effective_members >= 0.97 * members
 
 
-def test_all_who_ask_for_a_stripe_share_one_search() -> None:
+def test_searches_are_cached_by_stripe() -> None:
     """A rule, its remedies and the layout page need the same result."""
     stripe_of_12, sizes = striped_geometry(12, 512), made(1 << 40)
     assert advice_on(stripe_of_12, sizes) is advice_on(stripe_of_12, sizes)
@@ -605,7 +605,7 @@ def test_the_advice_for_the_default_on_twelve_disks() -> None:
     ],
     ids=["small chunks", "large chunks", "it does not help", "packed"],
 )
-def test_a_stride_is_the_other_way_for_groups_that_are_not_packed(
+def test_stride_is_advised_for_groups_that_are_not_packed(
     flex_bg_groups: int, members: int, chunk_kib: int, stride: str
 ) -> None:
     """With a stride of one chunk, the bitmaps move from disk to disk."""

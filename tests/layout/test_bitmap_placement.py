@@ -80,7 +80,7 @@ def test_the_placement_agrees_with_counting_every_group(
         (8, 16, 32768, 16, True),
     ],
 )
-def test_the_greatest_common_divisor_tells(
+def test_evenness_by_greatest_common_divisor(
     members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, covers_all_chunks: bool
 ) -> None:
     """The layout is even in the long run if it divides the chunk or the run of bitmaps."""

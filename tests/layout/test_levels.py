@@ -109,12 +109,12 @@ def test_components_are_in_the_order_of_the_slots_and_begin_at_their_data() -> N
         ("linear", 0, None),
     ],
 )
-def test_a_level_that_stripes_says_how(level: str, layout: int, stripes: Stripes | None) -> None:
+def test_layout_of_striping_levels(level: str, layout: int, stripes: Stripes | None) -> None:
     """A layout is returned if the level has one; RAID0's is about zones only."""
     assert split_md("md0", array(level, layout)).stripes == stripes
 
 
-def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
+def test_degraded_mirror_is_readable_from_one_member() -> None:
     """After the other one has failed, the remaining member holds every byte."""
     split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
     assert (split.components, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))

@@ -226,7 +226,7 @@ def test_twelve_disks_get_the_bitmaps_that_were_counted_on_a_real_array(
         (12, 512, "-G 1 -g 32384", 12.0, 12.0),
     ],
 )
-def test_the_well_known_group_size_is_no_universal_cure(
+def test_group_size_32744_depends_on_the_chunk(
     members: int, chunk_kib: int, options: str, effective_members: float, inode_tables: float
 ) -> None:
     """`-g 32744` uses all disks only if the chunk is large enough for the flex group."""

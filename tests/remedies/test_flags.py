@@ -72,7 +72,7 @@ def test_every_mount_gets_the_flag() -> None:
     ]
 
 
-def test_the_way_back_restores_the_access_times_that_were() -> None:
+def test_rollback_restores_access_times() -> None:
     """noatime, or strictatime, which the mount table shows by neither of the others."""
     gentle = filesystem(mounts=(mount(flags=("rw", "noatime")),))
     steps = set_flags_and_options(gentle, ["relatime"], {}, by_new_mount=False)
@@ -148,7 +148,7 @@ NO_SYNC = (
 )
 
 
-def test_sync_goes_by_remount() -> None:
+def test_sync_is_removed_by_remount() -> None:
     """It is the superblock's: every entry is corrected, except bind mounts."""
     assert step_and_undo_lines(clear_sync(SYNCHRONOUS, dirsync=False)) == [
         "persistent: fstab 7: sync,dirsync,nosuid -> nosuid",
@@ -161,7 +161,7 @@ def test_sync_goes_by_remount() -> None:
     ]
 
 
-def test_dirsync_goes_by_a_new_mount() -> None:
+def test_dirsync_is_removed_by_a_new_mount() -> None:
     """No remount clears it."""
     fs = SYNCHRONOUS._replace(mounts=(mount(super_options=("rw", "sync", "dirsync")),))
     assert step_and_undo_lines(clear_sync(fs, dirsync=True))[2:7] == [
@@ -228,7 +228,7 @@ def test_mounts_of_other_namespaces_are_not_seen() -> None:
         seen_here(filesystem(mounts=()))
 
 
-def test_strict_access_times_are_no_word_of_the_mount_table() -> None:
+def test_strictatime_is_verified_by_absence_of_other_options() -> None:
     """It shows neither of the others; a check for the word itself would never succeed."""
     steps = set_flags_and_options(filesystem(), ("strictatime",), {}, by_new_mount=False)
     checks = [step.command for step in steps if step.phase is Phase.VERIFY]

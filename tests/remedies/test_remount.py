@@ -111,7 +111,7 @@ def test_the_script_of_fix_repeats_what_a_remount_does(flag: str) -> None:
 @pytest.mark.parametrize(
     ("source", "word"), [("/dev/mapper/a b", "'/dev/mapper/a b'"), ("", "none"), ("a\n", "none")]
 )
-def test_any_word_stands_for_the_device_of_a_remount(source: str, word: str) -> None:
+def test_remount_accepts_any_device_name(source: str, word: str) -> None:
     """The kernel does not look at it."""
     on = mount()._replace(source=source)
     assert (
@@ -170,14 +170,14 @@ def test_options_go_back_to_their_baseline() -> None:
     ("token", "name", "at"),
     [("nodelalloc", "delalloc", "/data"), ("nobarrier", "barrier", "/a\n"), ("resv", "resv", "/")],
 )
-def test_what_no_remount_can_take_back_has_no_command(token: str, name: str, at: str) -> None:
+def test_no_command_if_a_remount_cannot_restore_the_option(token: str, name: str, at: str) -> None:
     """An option that it may not change, an odd name, an option without a known baseline."""
     fs = mounted(token)
     assert in_force(fs, name)
     assert revert_steps(fs, mount(at), in_force(fs, name)) == ()
 
 
-def test_what_an_entry_sets_comes_into_force() -> None:
+def test_remount_activates_the_options_of_an_entry() -> None:
     """And nothing else of it; the rollback names the opposites."""
     changed = [("commit=30", "commit=5"), ("dioread_nolock", "nodioread_nolock")]
     steps = remount_by_fstab(filesystem(), mount(), changed, ["noatime", "nosuid"])
@@ -206,7 +206,7 @@ def test_what_an_entry_sets_comes_into_force() -> None:
         (("rw", "relatime"), "lazytime", "rw,relatime,nolazytime"),
     ],
 )
-def test_the_way_back_of_a_flag(in_force: tuple[str, ...], flag: str, back: str) -> None:
+def test_rollback_of_a_flag(in_force: tuple[str, ...], flag: str, back: str) -> None:
     """The access times that were, also those that the mount table does not show."""
     steps = remount_by_fstab(filesystem(), mount(flags=in_force), [], [flag])
     assert step_and_undo_lines(steps)[-1] == f"rollback: mount -o remount,{back} /dev/sda /data"
@@ -282,9 +282,7 @@ SET = known((("mb_stats", 1), ("mb_stream_req", 16), ("mb_to_come", 7)))
         (kept(settings=SET), "rw,relatime", " && echo 1 > {0}/mb_stats && echo 7 > {0}/mb_to_come"),
     ],
 )
-def test_a_new_mount_has_what_the_unmount_takes_away(
-    fs: Filesystem, options: str, settings: str
-) -> None:
+def test_new_mount_keeps_active_options(fs: Filesystem, options: str, settings: str) -> None:
     """What the kernel shows, known or not, but what is replaced; and what it does not show."""
     again = mount_again(fs, fs.mounts[0], (), ("barrier",))
     settings = settings.format("/sys/fs/ext4/sda")

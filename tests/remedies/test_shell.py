@@ -52,11 +52,11 @@ def test_the_word_is_printable_ascii(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["/srv/ends\n", "/srv/nul\0", "\ud800"], ids=ascii)
-def test_a_name_that_no_word_can_stand_for_has_none(name: str) -> None:
+def test_unquotable_names_have_no_word(name: str) -> None:
     """`$()` strips a last newline, no word holds NUL, and a lone surrogate has no bytes."""
     assert quote(name) is None
 
 
-def test_a_plain_name_stays_as_it_is() -> None:
+def test_plain_name_is_not_quoted() -> None:
     """The usual mount point is printed without quotes."""
     assert quote("/var/lib/postgresql") == "/var/lib/postgresql"

@@ -167,7 +167,7 @@ STRING = Provenance.SUPERBLOCK_STRING
         (filesystem(options=known(options("errors=continue", set_by=STRING))), RO),
     ],
 )
-def test_errors_stay_where_the_field_does_not_decide(fs: Filesystem, token: str) -> None:
+def test_no_errors_change_if_the_field_is_overridden(fs: Filesystem, token: str) -> None:
     """s_mount_opts overrules it; a panic is no command that a test may run."""
     assert stop_at_errors(fs, token) == ()
 
@@ -233,7 +233,7 @@ def test_owners_in_fstab_are_corrected_there() -> None:
         ({"superblock": known(superblock(reserved_uid=None))}, "resuid=1"),
     ],
 )
-def test_owners_stay_where_the_way_back_is_not_known(changes: dict[str, Any], token: str) -> None:
+def test_no_owner_change_without_a_rollback(changes: dict[str, Any], token: str) -> None:
     """A name instead of a number, or no mount to work on."""
     assert give_reserve_to_root(filesystem(**changes), {"resuid": token}) == ()
 

@@ -113,7 +113,7 @@ def test_settings_that_were_not_captured_are_named(
         (ANEW._replace(steps=()), None, ""),
     ],
 )
-def test_options_that_only_mount_keeps_are_guessed_aloud(
+def test_assumed_user_options_are_reported(
     remedy: Remedy, kept: tuple[str, ...] | None, note: str
 ) -> None:
     """Without the table of mount(8) it is not known whether the mount has what fstab says."""
@@ -219,7 +219,7 @@ MARKED = known(superblock(state="clean with errors"))
         (filesystem(), False),
     ],
 )
-def test_what_has_errors_is_checked_before_it_is_mounted_again(
+def test_filesystem_with_errors_is_checked_before_the_mount(
     fs: Filesystem, *, refused: bool
 ) -> None:
     """The kernel may have stopped writes, and a mount would allow them again."""

@@ -121,21 +121,23 @@ def test_an_unread_mount_table_names_nothing() -> None:
         (Disruption.REBOOT, True, False),
     ],
 )
-def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, named: bool) -> None:
+def test_users_are_named_only_if_a_remedy_unmounts(
+    disruption: Disruption, *, alive: bool, named: bool
+) -> None:
     """A remount disturbs no holder, and a restart stops all of them."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"), alive=alive)
     remedy = with_users(Remedy("Do it.", disruption, UNMOUNT), fs, on)
     assert (remedy.summary != "Do it.") is named
 
 
-def test_nothing_is_said_of_advice() -> None:
+def test_users_are_not_named_for_advice() -> None:
     """Nothing that is run would be refused."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"))
     advice = Remedy("Use other drives.", Disruption.UNMOUNT)
     assert with_users(advice, fs, on) == advice
 
 
-def test_nothing_is_said_of_the_root() -> None:
+def test_users_are_not_named_for_the_root() -> None:
     """It cannot be unmounted: the remedy says from where to work."""
     fs = filesystem(mounts=(ROOT, mount("/again", mount_id=31)))
     remedy = Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT)

@@ -20,7 +20,7 @@ BYTES = ReadBytes("/dev/sda", 4096, 16)
         (ReadFile("/proc/self/mountinfo"), Known("25 1 8:1 / / rw - ex\0\0\0rw\n", "mountinfo")),
     ],
 )
-def test_what_lacks_a_part_is_unknown(ask: Ask, answer: Answer) -> None:
+def test_truncated_answers_are_unknown(ask: Ask, answer: Answer) -> None:
     """Zero bytes must not be parsed as group descriptors: no group would await initialization."""
     assert isinstance(refuse_damaged(ask, answer), Unknown)
 
@@ -36,6 +36,6 @@ def test_what_lacks_a_part_is_unknown(ask: Ask, answer: Answer) -> None:
         (ReadFile("/etc/fstab"), Known("\0\0\0\0", "fstab")),  # the host's own file has the zeros
     ],
 )
-def test_what_has_its_end_is_as_it_was(ask: Ask, answer: Answer) -> None:
+def test_complete_answers_are_unchanged(ask: Ask, answer: Answer) -> None:
     """A file that a person edits may end without a newline."""
     assert refuse_damaged(ask, answer) == answer

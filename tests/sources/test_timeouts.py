@@ -54,7 +54,7 @@ def ends(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("value", [None, 1, "\udcff\n", b"\0\xff", [("a", 1)], "x" * 10_000_000])
-def test_the_value_comes_through(value: object) -> None:
+def test_value_is_returned(value: object) -> None:
     """Any value is returned, including None and large ones."""
     assert answered(partial(next, iter([value]))) == value
 
@@ -70,7 +70,7 @@ def test_the_value_comes_through(value: object) -> None:
     ],
     ids=repr,
 )
-def test_the_error_comes_through(error: Exception) -> None:
+def test_error_is_raised(error: Exception) -> None:
     """The errno, the reason and the hint are kept."""
     with pytest.raises(type(error), match="gone") as raised:
         answered(partial(fail, error))
@@ -207,7 +207,7 @@ time.sleep(300)
 """
 
 
-def test_what_was_begun_is_undone_when_the_parent_dies(tmp_path: Path) -> None:
+def test_undo_functions_run_when_the_parent_dies(tmp_path: Path) -> None:
     """SIGKILL of a scan that writes its report leaves neither a process nor a partial file."""
     place = tmp_path / "half"
     with subprocess.Popen(
@@ -242,7 +242,7 @@ def lose_all(budget: WaitBudget, waits: list[float]) -> None:
         budget.lost("tool", f"/dev/{number}", waits[-1], f"hung-{number}")
 
 
-def test_each_hang_halves_the_wait_until_nothing_more_is_asked() -> None:
+def test_each_hang_halves_the_wait() -> None:
     """This holds for one means only; another still has the whole time."""
     budget = WaitBudget(40)
     waits: list[float] = []

@@ -21,7 +21,7 @@ def test_every_name_survives_decoding(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_what_no_name_can_hold_is_an_error_of_the_host(text: str) -> None:
+def test_name_with_nul_is_einval(text: str) -> None:
     """NUL, and surrogates that no byte decodes to, give EINVAL and no exception."""
     with pytest.raises(OSError, match="name") as caught:
         encode(text)
@@ -66,7 +66,7 @@ def test_an_error_without_a_number_is_a_failure() -> None:
         (False, "run as root"),
     ],
 )
-def test_root_is_not_told_to_become_root(is_root: bool, hint: str) -> None:
+def test_refusal_as_root_has_no_root_hint(is_root: bool, hint: str) -> None:
     """A recorded refusal is about the user who captured, not the one who reads."""
     assert denied_hint(is_root=is_root) == hint
 

@@ -22,7 +22,7 @@ BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) an
         ("failed", "", "failed: no reason given"),
     ],
 )
-def test_a_time_limit_is_reported_from_other_failures(kind: str, text: str, reason: str) -> None:
+def test_time_limit_is_distinguished_from_other_failures(kind: str, text: str, reason: str) -> None:
     """The wording depends on the version of ansible-core."""
     assert reason_of(Event(kind, "db1", text)).startswith(reason)
 
@@ -47,7 +47,7 @@ def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], r
 
 
 @pytest.mark.parametrize(("rc", "code"), [(0, 0), (4, 4), (None, gathering.STOPPED)])
-def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
+def test_run_stopped_early_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, rc: int | None, code: int
 ) -> None:
     """In this case ansible-runner has no status."""
@@ -55,7 +55,7 @@ def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
 
 
 @pytest.mark.parametrize("own", ["", "/srv/tmp"])
-def test_what_ansible_leaves_when_it_is_ended_lies_in_the_folder_of_the_run(
+def test_temporary_files_of_ansible_are_in_the_folder_of_the_run(
     monkeypatch: pytest.MonkeyPatch, own: str
 ) -> None:
     """Ctrl-C once left a directory in ~/.ansible/tmp; a directory set by the user is kept."""

@@ -36,7 +36,7 @@ from support.archives.contents import DATA_UUID, dumpe2fs_header
         ("", ""),
     ],
 )
-def test_a_command_line_has_one_file_name(line: str, name: str) -> None:
+def test_file_name_of_a_command_line(line: str, name: str) -> None:
     """Program folders are dropped, a slash becomes a dot, a run of other characters "_"."""
     assert mangle(line) == name
 
@@ -45,7 +45,7 @@ def test_a_command_line_has_one_file_name(line: str, name: str) -> None:
     ("name", "count", "expected"),
     [("a", 0, "a"), ("a", 1, "a.1"), ("a", 12, "a.12"), ("x" * 255, 2, "x" * 253 + ".2")],
 )
-def test_a_second_file_of_one_name_has_a_number(name: str, count: int, expected: str) -> None:
+def test_second_file_of_one_name_is_numbered(name: str, count: int, expected: str) -> None:
     """The number replaces the end of a name that would exceed 255 bytes."""
     assert numbered(name, count) == expected
 
@@ -99,7 +99,7 @@ BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         (dumpe2fs_header(DATA_UUID), 1, Why.FAILED, ""),
     ],
 )
-def test_a_stored_error_message_is_the_reason_that_it_states(
+def test_stored_error_message_gives_the_reason(
     text: str, status: int | None, why: Why, hint: str
 ) -> None:
     """An archive stores "Operation not permitted" like any other output."""
@@ -142,7 +142,7 @@ def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
 
 
 @pytest.mark.parametrize("status", [0, None])
-def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
+def test_valid_output_without_a_status(status: int | None) -> None:
     """If no status was kept, the text itself is the proof."""
     text = dumpe2fs_header(DATA_UUID)
     assert judge(Output(text, "member", status), HEADER, "dumpe2fs", "x") == Known(text, "member")
@@ -157,6 +157,6 @@ def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
         ("a\nb: Permission denied\n", False),
     ],
 )
-def test_an_output_without_a_proof_is_good_unless_it_complains(text: str, *, good: bool) -> None:
+def test_other_output_is_valid_unless_it_is_an_error_message(text: str, *, good: bool) -> None:
     """This is the rule for commands without a better one."""
     assert isinstance(judge(Output(text, "m"), NO_COMPLAINT, "lsblk", "x"), Known) is good

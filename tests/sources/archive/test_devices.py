@@ -32,7 +32,7 @@ def shown(found: DeviceTable) -> list[tuple[str, str, str | None, str | None]]:
     return [(each.number, each.name, each.parent, each.mapper) for each in devices]
 
 
-def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
+def test_lsblk_tree_has_numbers_and_names() -> None:
     """The name of a mapped device has its minor number; older lsblk prints dm-N in parentheses."""
     assert shown(table({"sos_commands/block/lsblk": LSBLK_TREE})) == [
         ("8:0", "sda", None, None),
@@ -48,14 +48,14 @@ def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lvm", "crypt", "mpath", "dm", "vdo"])
-def test_a_mapped_device_is_known_by_the_number_that_lsblk_prints(kind: str) -> None:
+def test_mapped_device_is_found_by_its_lsblk_number(kind: str) -> None:
     """Without /dev and dmsetup in the archive, no other listing has it."""
     found = table({"sos_commands/block/lsblk": f"vg-data 253:7 0 9G 0 {kind} /data\n"})
     assert shown(found) == [("253:7", "dm-7", None, "vg-data")]
     assert found.number_of("/dev/mapper/vg-data") == "253:7"
 
 
-def test_the_kernels_lists_and_the_nodes_of_dev_make_one_table() -> None:
+def test_kernel_lists_and_device_nodes_are_merged() -> None:
     """/proc/partitions omits loop devices without a file; diskstats and ls -lanR list them."""
     found = table(
         {
@@ -104,7 +104,7 @@ lrwxrwxrwx.  1 {ids} ? 10 Jun  3 10:00 def -> ../../dm-3
         ("ls_-alZRn_.dev", "/dev/", "0    6"),
     ],
 )
-def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str, ids: str) -> None:
+def test_dev_listing_with_security_contexts(name: str, top: str, ids: str) -> None:
     """Since June 2024 sos lists /dev so, and no other file has the links by UUID."""
     found = table({f"sos_commands/block/{name}": LISTING.format(top=top, ids=ids)})
     assert shown(found) == [("8:1", "sda1", None, None), ("253:3", "dm-3", None, None)]
@@ -114,7 +114,7 @@ def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str
 
 
 @pytest.mark.parametrize("option", ["-c", "-C"])
-def test_dmsetup_info_tells_names_numbers_and_uuids(option: str) -> None:
+def test_dmsetup_info_has_names_numbers_and_uuids(option: str) -> None:
     """It is used if neither links nor lsblk name the mapped devices; Insights spells it -C."""
     text = (
         "Name             Maj Min Stat Open Targ Event  UUID\n"
@@ -138,7 +138,7 @@ def test_dmsetup_info_tells_names_numbers_and_uuids(option: str) -> None:
         ("xvdz1", None),
     ],
 )
-def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> None:
+def test_partition_is_recognized_by_its_disk_name(name: str, disk: str | None) -> None:
     """The kernel puts a "p" after a disk that ends in a digit; EC2 has xvda1 without xvda."""
     disks = ("sda", "nvme0n1", "loop1", "dm-1", "md127", "sdp")
     lines = [f" 8 {minor} 9 {disk_name}" for minor, disk_name in enumerate(disks)]
@@ -196,16 +196,14 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
         ("lsblk_-D", "sda 0 4K 4G 0\n", None),
     ],
 )
-def test_each_form_of_lsblk_gives_what_it_has(
-    file: str, text: str, values: dict[str, str] | None
-) -> None:
+def test_each_lsblk_format(file: str, text: str, values: dict[str, str] | None) -> None:
     """Names are those of sysfs; columns after a blank value are not read, since they shift."""
     found = table({"proc/partitions": "8 0 9 sda\n", f"sos_commands/block/{file}": text})
     row = found.by_number["8:0"].row
     assert (dict(row.attributes) if row else None) == values
 
 
-def test_the_forms_of_lsblk_are_joined() -> None:
+def test_lsblk_formats_are_merged() -> None:
     """-t prints no numbers, and the tree no limits."""
     found = table(
         {
@@ -219,7 +217,7 @@ def test_the_forms_of_lsblk_are_joined() -> None:
     assert dict(row.attributes)["queue/minimum_io_size"] == "4096"
 
 
-def test_numbers_are_reported_from_other_words() -> None:
+def test_device_numbers_in_a_table_are_recognized() -> None:
     """The arguments of a table hold offsets, names and options as well."""
     fields = "0 100 raid raid0 3 128 2 - 253:1 - 253:2 253:1 1:x".split()
     assert numbers_in(fields) == ("253:1", "253:2")

@@ -41,14 +41,14 @@ def test_a_file_is_read_by_the_path_that_it_had(root: str) -> None:
     assert (held.read("/etc/crypttab"), held.children("/run")) == (None, None)
 
 
-def test_bytes_that_are_no_utf_8_stay_what_they_are() -> None:
+def test_invalid_utf_8_is_kept() -> None:
     """A label with the byte 0xFF comes back as a surrogate."""
     made = archive({"sos_commands/x": "", "etc/fstab": b"LABEL=\xff / ext4\n"})
     held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
     assert held.read("/etc/fstab") == Known("LABEL=\udcff / ext4\n", "/etc/fstab")
 
 
-def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
+def test_unreadable_member_is_a_failure() -> None:
     """A damaged file is not reported as not captured, which would give the wrong hint."""
     made = MemoryArchive("a.tar", ARCHIVE_LIMITS)
     made.add("etc/fstab", File(None))
@@ -61,7 +61,7 @@ def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
     )
 
 
-def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
+def test_output_without_a_manifest_is_found_by_its_mangled_name() -> None:
     """There is none in sos 3; numbered files of one name are all candidates, in order."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
     held = sosreport_capture({name: "1\n", f"{name}.1": "2\n", f"{name}.3": "another device's\n"})
@@ -69,7 +69,7 @@ def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
     assert held.run("dumpe2fs -h /dev/vda") == []
 
 
-def test_a_manifest_says_which_command_a_file_is_of() -> None:
+def test_manifest_maps_files_to_commands() -> None:
     """Two devices with the same mangled name are distinguished, whatever the order of the files."""
     one, two = "sos_commands/filesys/d", "sos_commands/filesys/d.1"
     text = manifest(
@@ -80,7 +80,7 @@ def test_a_manifest_says_which_command_a_file_is_of() -> None:
     assert held.run("dumpe2fs -h /dev/vg.lv") == [Output("dot\n", one, 0)]
 
 
-def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> None:
+def test_file_of_one_command_is_not_used_for_another() -> None:
     """By its name alone it would match."""
     member = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
     text = manifest(entry("dumpe2fs -h /dev/vg.lv", member))
@@ -101,7 +101,7 @@ def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> Non
         manifest(3, {}, entry(3, "x"), entry("uname -a", None), entry("id", "x", "no")),
     ],
 )
-def test_a_manifest_of_another_shape_is_as_good_as_none(text: str) -> None:
+def test_invalid_manifest_is_ignored(text: str) -> None:
     """File names are used instead."""
     held = sosreport_capture(
         {"sos_commands/kernel/uname_-a": "L\n", "sos_reports/manifest.json": text}
@@ -109,14 +109,14 @@ def test_a_manifest_of_another_shape_is_as_good_as_none(text: str) -> None:
     assert held.run("uname -a") == [Output("L\n", "sos_commands/kernel/uname_-a")]
 
 
-def test_a_file_that_the_manifest_names_and_nobody_packed_is_a_failure() -> None:
+def test_missing_file_of_the_manifest_is_a_failure() -> None:
     """The file is not skipped, as another file of that name belongs to another command."""
     text = manifest(entry("uname -a", "sos_commands/kernel/gone"))
     held = sosreport_capture({"sos_commands/x": "", "sos_reports/manifest.json": text})
     assert held.run("uname -a") == [Output("not in the archive", "sos_commands/kernel/gone", 1)]
 
 
-def test_a_manifest_cannot_name_what_lies_outside() -> None:
+def test_manifest_path_cannot_leave_the_archive() -> None:
     """A path with ".." cannot lead out of the archive."""
     text = manifest(entry("uname -a", "../../../etc/shadow"))
     held = sosreport_capture({"sos_commands/x": "", "sos_reports/manifest.json": text}, "top")
@@ -124,7 +124,7 @@ def test_a_manifest_cannot_name_what_lies_outside() -> None:
     assert (output.status, "root:" in output.text) == (1, False)
 
 
-def test_all_outputs_of_a_program_are_found_by_either_way() -> None:
+def test_all_outputs_of_a_program_are_found() -> None:
     """`lsblk` with any options is found, and `lsblkx` is not."""
     text = manifest(entry("lsblk -t", "sos_commands/block/t"))
     files = {
@@ -146,7 +146,7 @@ def insights_capture(files: dict[str, str]) -> SosCapture:
     return SosCapture(archive(files), "", kind="insights", commands="insights_commands")
 
 
-def test_what_is_cut_off_is_no_evidence() -> None:
+def test_truncated_text_is_a_gap() -> None:
     """Files of the kernel and outputs must end with a newline; other files need not."""
     files = {
         "proc/sys/vm/dirty_ratio": "4",
@@ -163,7 +163,7 @@ def test_what_is_cut_off_is_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("status", [124, 137])
-def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int) -> None:
+def test_output_of_a_stopped_command_is_a_gap(status: int) -> None:
     """With partial output an array would have fewer members."""
     member = "sos_commands/md/mdadm_-D_.dev.md"
     text = manifest(entry("mdadm -D /dev/md0", member, status))
@@ -172,7 +172,7 @@ def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int)
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
+def test_tail_of_a_long_output_is_a_gap(*, listed: bool) -> None:
     """A full dumpe2fs is an example; the manifest names the place of the truncated output."""
     member = "sos_strings/filesys/dumpe2fs_.dev.vda.tailed"
     told = manifest(entry("dumpe2fs  /dev/vda", member)) if listed else ""
@@ -180,7 +180,7 @@ def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
     assert sosreport_capture(files).run("dumpe2fs /dev/vda") == [tailed(member)]
 
 
-def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
+def test_archive_without_final_newlines_is_not_truncated() -> None:
     """Insights joins lines without a final newline since 2024."""
     held = insights_capture({**OUTPUTS, "proc/cmdline": "ro quiet", "etc/fstab": "", "x": "a\n"})
     assert held.read("/proc/cmdline") == Known("ro quiet\n", "/proc/cmdline")
@@ -192,20 +192,20 @@ def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("name", ["dumpe2fs_-h_.dev.sda1", "udevadm_info_.dev.sda"])
-def test_a_blank_last_line_that_was_joined_is_no_proof(name: str) -> None:
+def test_joined_blank_last_line_is_not_a_final_newline(name: str) -> None:
     """Otherwise all texts of the archive would count as truncated."""
     files = {**OUTPUTS, f"insights_commands/{name}": "Journal start: 0\n", "proc/cmdline": "ro"}
     assert insights_capture(files).read("/proc/cmdline") == Known("ro\n", "/proc/cmdline")
 
 
 @pytest.mark.parametrize("ended", ["insights_commands/a", "insights_commands/h"])
-def test_one_output_that_ends_with_a_newline_proves_that_others_are_cut_off(ended: str) -> None:
+def test_one_final_newline_shows_that_others_are_truncated(ended: str) -> None:
     """Older archives end their texts as sosreports do."""
     files = {**OUTPUTS, ended: "x\n", "proc/cmdline": "ro qu"}
     assert isinstance(insights_capture(files).read("/proc/cmdline"), Unknown)
 
 
-def test_an_archive_of_directories_holds_no_output() -> None:
+def test_archive_of_directories_has_no_output() -> None:
     """Nor does it cause an error."""
     held = SosCapture(empty_archive("sos_commands"), "", kind="sosreport", commands="sos_commands")
     assert held.run("uname -a") == []
@@ -251,7 +251,7 @@ def supportconfig_capture(
     return SupportconfigCapture(archive({f"{top}/fs-diskio.txt": text}), top)
 
 
-def test_a_command_is_found_whatever_folder_its_program_lay_in() -> None:
+def test_command_is_found_by_the_name_of_its_program() -> None:
     """/usr/bin/uname and /bin/uname are the same; a second run comes second."""
     line = "Linux sles 5.14.21-150500.55.44-default #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
     assert supportconfig_capture().run("uname -a") == [
@@ -273,12 +273,12 @@ def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
 
 
 @pytest.mark.parametrize("path", ["/etc/mtab", "/etc/crypttab", "/etc/mtab - File not found"])
-def test_a_file_that_was_not_found_is_not_there(path: str) -> None:
+def test_file_that_was_not_found_is_absent(path: str) -> None:
     """The section has a heading that shows this."""
     assert supportconfig_capture().read(path) is None
 
 
-def test_a_directory_without_sections_is_not_there() -> None:
+def test_directory_without_sections_is_absent() -> None:
     """It is not reported as empty."""
     assert supportconfig_capture().children("/proc/fs/ext4") is None
 
@@ -291,7 +291,7 @@ def test_the_error_of_a_missing_program_is_its_output() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n#==[ Comma"])
-def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None:
+def test_truncated_section_is_a_gap(end: str) -> None:
     """Each section ends with a blank line; those before the last are complete."""
     start, _, fstab = TEXT.partition("#==[ Configuration File ]")
     text = "#==[ Configuration File ]" + fstab.partition("\nUUID=2")[0]
@@ -303,20 +303,20 @@ def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None
     assert cut == [cut_off("fs-diskio.txt: uname -a")]
 
 
-def test_a_file_of_the_kernel_with_a_zeroed_block_is_no_evidence() -> None:
+def test_kernel_file_with_a_zeroed_block_is_a_gap() -> None:
     """A block of zeros hides an option and what follows it."""
     text = "#==[ Configuration File ]===#\n# /proc/fs/ext4/vda/options\nrw\n\0\0=ordered\n\n"
     assert isinstance(supportconfig_capture(text).read("/proc/fs/ext4/vda/options"), Unknown)
 
 
 @pytest.mark.parametrize("text", ["", "#==[ Command ]===#", "#==[ Command ]===#\n\n# x\n", "x\n"])
-def test_a_text_without_sections_holds_nothing(text: str) -> None:
+def test_text_without_sections_is_empty(text: str) -> None:
     """A section without a title is skipped."""
     held = supportconfig_capture(text)
     assert (held.read("/etc/fstab"), held.run("uname -a"), held.outputs("x")) == (None, [], [])
 
 
-def test_lines_of_a_dos_console_are_lines() -> None:
+def test_crlf_line_ends() -> None:
     """Some texts were sent through programs that write CR and LF."""
     held = supportconfig_capture(TEXT.replace("\n", "\r\n"))
     assert held.read("/etc/fstab") == supportconfig_capture().read("/etc/fstab")

@@ -39,9 +39,7 @@ X86 = "Architecture:        x86_64\nVirtualization:      VT-x\nFlags: fpu vme{}\
         ({STATUS: f"{BARE}    Virtualization: lxc\n", LSCPU: X86.format("")}, "none", LSCPU),
     ],
 )
-def test_the_hypervisor_is_what_any_text_names(
-    files: dict[str, str], kind: str, origin: str
-) -> None:
+def test_hypervisor_is_found_in_any_text(files: dict[str, str], kind: str, origin: str) -> None:
     """The processor's features do not show a hypervisor, and neither does a container."""
     assert hypervisor(capture(files)) == Known(kind, origin)
 
@@ -58,7 +56,7 @@ def test_the_hypervisor_is_what_any_text_names(
         {DMESG: "[    0.0] Booting Linux on physical CPU 0x0\n"},
     ],
 )
-def test_what_no_text_tells_is_not_known(files: dict[str, str]) -> None:
+def test_unknown_hypervisor(files: dict[str, str]) -> None:
     """This does not make it a physical machine; a truncated text may have had the flag."""
     assert hypervisor(capture(files)) is None
 

@@ -50,7 +50,7 @@ class CountingCapture(SosCapture):
 
 
 @pytest.mark.parametrize("made", [sosreport_of_arrays, sosreport_of_loops])
-def test_ten_times_the_devices_need_no_more_looks_at_a_text(made: Made) -> None:
+def test_number_of_text_scans_does_not_grow_with_devices(made: Made) -> None:
     """Each look-up reads the text from its start: its cost would grow with the devices squared."""
     counted = []
     for count in (2, 20):

@@ -53,7 +53,7 @@ def attributes(files: dict[str, str], name: str = "md127") -> dict[str, str]:
     return Arrays(capture).attributes(name, NAMES.get)
 
 
-def test_mdadm_tells_geometry_and_slots() -> None:
+def test_mdadm_has_geometry_and_slots() -> None:
     """One file holds all arrays; the slot is RaidDevice, and a spare has none."""
     files = {
         "sos_commands/md/mdadm_-D_.dev.md": DETAIL,
@@ -90,7 +90,7 @@ def test_mdadm_tells_geometry_and_slots() -> None:
         ("parity-first", None),
     ],
 )
-def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> None:
+def test_layout_number_equals_sysfs(layout: str, number: str | None) -> None:
     """An unknown layout is left out, and no default is used."""
     text = DETAIL.replace("original", layout)
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}).get("layout") == number
@@ -125,7 +125,7 @@ def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> Non
         ("unused", {}),
     ],
 )
-def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str]) -> None:
+def test_mdstat_has_level_chunk_and_members(name: str, expected: dict[str, str]) -> None:
     """Without offsets and sizes the layout is unknown, but the level is known."""
     assert attributes({"proc/mdstat": MDSTAT}, name) == expected
 
@@ -133,7 +133,7 @@ def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str
 @pytest.mark.parametrize(
     "text", ["", "mdadm: cannot open /dev/md*: No such file or directory\n", "/dev/md127:\n"]
 )
-def test_a_message_of_mdadm_is_no_array(text: str) -> None:
+def test_error_message_of_mdadm_is_not_an_array(text: str) -> None:
     """The level and members then come from mdstat; without it there is no attribute."""
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}) == {}
 
@@ -151,7 +151,7 @@ def test_a_message_of_mdadm_is_no_array(text: str) -> None:
         ("raid0", "clean", 2, (None, None)),
     ],
 )
-def test_mdadm_tells_missing_members_and_the_running_action(
+def test_mdadm_has_missing_members_and_sync_action(
     level: str, state: str, active: int, expected: tuple[str | None, str | None]
 ) -> None:
     """The values are those of sysfs, and absent for levels that have neither file there."""
@@ -196,7 +196,7 @@ md11 : active raid5 sdb[3] sdc[1] sdd[0]
         ("md11", ("65536", "3", "1", "recover")),
     ],
 )
-def test_mdstat_tells_chunk_missing_members_and_action(
+def test_mdstat_has_chunk_missing_members_and_sync_action(
     name: str, expected: tuple[str | None, ...]
 ) -> None:
     """RAID10 prints a capital K; the chunk of a bitmap is not the chunk of the array."""
@@ -205,7 +205,7 @@ def test_mdstat_tells_chunk_missing_members_and_action(
     assert tuple(found.get(key) for key in keys) == expected
 
 
-def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
+def test_mdstat_completes_the_state_of_an_old_mdadm() -> None:
     """The two are merged; for a member mdadm takes precedence."""
     text = DETAIL.replace("/dev/md127", "/dev/md9").replace("raid0", "raid1")
     files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}
@@ -217,7 +217,7 @@ def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
     ("state", "active", "expected"),
     [("clean", 2, ("1", "resync")), ("clean, degraded, recovering", 0, ("2", "recover"))],
 )
-def test_of_two_moments_the_worse_one_counts(
+def test_member_missing_in_either_source_is_missing(
     state: str, active: int, expected: tuple[str, str]
 ) -> None:
     """A member counts as missing if either source lacks it."""

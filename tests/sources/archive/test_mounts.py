@@ -63,14 +63,14 @@ def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: 
         {"proc/mounts": MOUNTS[:-9], "sos_commands/filesys/mount_-l": MOUNT[:-3]},
     ],
 )
-def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
+def test_truncated_mount_table_is_a_gap(files: dict[str, str]) -> None:
     """A missing mount would be reported as absent, and "nobarr" not recognized as nobarrier."""
     found = mountinfo(files)
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
 
 
-def test_a_mount_table_behind_a_link_that_leads_out_is_not_captured() -> None:
+def test_mount_table_behind_an_external_link_is_not_captured() -> None:
     """/etc/mtab is such a link; the hint tells how to capture a table."""
     made = archive({"sos_commands/x/x": ""}, links={"etc/mtab": "/proc/self/mounts"})
     held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
@@ -88,7 +88,7 @@ def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
     )
 
 
-def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
+def test_mount_of_a_device_without_a_number_is_omitted() -> None:
     """The other mounts, such as /dev/vda1, are kept, and this one is not reported as unmounted."""
     found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})
     assert isinstance(found, Known)
@@ -99,12 +99,12 @@ def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
     ]
 
 
-def test_an_archive_without_any_mount_table_has_none() -> None:
+def test_archive_without_a_mount_table() -> None:
     """An empty table would mean that nothing is mounted."""
     assert mountinfo({"sos_commands/filesys/mount_-l": "mount: not found\n"}) is None
 
 
-def test_sources_are_reported_by_number_for_what_ext4_serves() -> None:
+def test_mount_sources_of_ext4_by_device_number() -> None:
     """Octal escapes are decoded, since sos makes file names from the real name."""
     text = MOUNTINFO + "41 25 253:16 /a /b\\040c rw - ext4 /dev/my\\040disk rw\nodd\n"
     found = MountTable(text).sources
@@ -135,7 +135,7 @@ PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd
         ({}, "/", None),
     ],
 )
-def test_what_mount_keeps_is_in_what_it_prints(
+def test_user_options_are_in_the_output_of_mount(
     files: dict[str, str], sysroot: str, expected: str | None
 ) -> None:
     """A container has another mount(8), with a separate table."""
@@ -186,7 +186,7 @@ BOTH = f"/x.img{ON_A}/y.img{ON_A}"
         ((LOOP,), "mount: not found\n", {}),
     ],
 )
-def test_the_file_behind_a_loop_device_is_what_mount_prints(
+def test_backing_file_is_in_the_output_of_mount(
     rows: tuple[str, ...], printed: str, files: dict[str, str]
 ) -> None:
     """The kernel's table has the device in its place."""

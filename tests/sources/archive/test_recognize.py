@@ -54,7 +54,7 @@ def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None
     )
 
 
-def test_a_supportconfig_is_known_by_its_first_text() -> None:
+def test_supportconfig_is_recognized_by_its_first_text() -> None:
     """The host's name comes from uname."""
     found = recognised_capture(moved_below("scc_sles-1_240216_0921", SUSE))
     assert (found.kind, found.label, found.taken_at) == (
@@ -64,7 +64,7 @@ def test_a_supportconfig_is_known_by_its_first_text() -> None:
     )
 
 
-def test_a_host_without_a_name_is_called_as_its_directory() -> None:
+def test_host_without_a_name_has_the_name_of_its_directory() -> None:
     """`-o filesys` runs neither hostname nor uname; the time is that in the directory's name."""
     files = {"sosreport-db-7-2026-11-21-abc/sos_commands/filesys/findmnt": ""}
     found = recognised_capture(files)
@@ -77,12 +77,12 @@ def test_a_host_without_a_name_is_called_as_its_directory() -> None:
 @pytest.mark.parametrize(
     "files", [{}, {"manifest.json": "{}"}, {"a/b/c/sos_commands/x": ""}, {"sos_commands": "a file"}]
 )
-def test_another_archive_is_none_of_these(files: dict[str, str]) -> None:
+def test_other_archives_are_not_recognized(files: dict[str, str]) -> None:
     """A snapshot of ours is one example."""
     assert recognise(archive(files)) is None
 
 
-def test_an_empty_archive_is_none_of_these() -> None:
+def test_empty_archive_is_not_recognized() -> None:
     """Directories alone are not evidence."""
     assert recognise(empty_archive("a", "b")) is None
 
@@ -123,9 +123,7 @@ def test_an_empty_archive_is_none_of_these() -> None:
         ),
     ],
 )
-def test_the_files_of_several_hosts_are_refused_by_name(
-    files: dict[str, str], message: str
-) -> None:
+def test_archive_of_several_hosts_is_refused(files: dict[str, str], message: str) -> None:
     """A report that mixes two machines would describe neither."""
     with pytest.raises(ArchiveError) as raised:
         recognise(archive(files))
@@ -133,7 +131,7 @@ def test_the_files_of_several_hosts_are_refused_by_name(
 
 
 @pytest.mark.parametrize("name", ["db-1", "DB-1", "db-1.example.com"])
-def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
+def test_short_and_full_name_are_one_host(name: str) -> None:
     """`hostname` may print the domain when uname does not."""
     assert sosreport({"sos_commands/host/hostname": f"{name}\n"}).label == name
 
@@ -142,7 +140,7 @@ def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
     "named",
     [{"insights_commands/uname_-a": UNAME}, {"proc/sys/kernel/hostname": "db-1\n"}],
 )
-def test_the_resolvers_name_of_a_host_is_no_second_host(named: dict[str, str]) -> None:
+def test_localhost_name_is_not_a_second_host(named: dict[str, str]) -> None:
     """`hostname -f` prints "localhost.localdomain" on many hosts; the node name counts."""
     assert (
         recognised_capture(
@@ -185,7 +183,7 @@ TOP = "sosreport-db-1-2026-11-21-abc/"
         "fs-diskio.txt",
     ],
 )
-def test_what_tells_of_filesystems_is_kept(name: str) -> None:
+def test_files_about_filesystems_are_kept(name: str) -> None:
     """A file is kept with a directory above it and without."""
     assert is_wanted(name)
     assert is_wanted(TOP + name)
@@ -227,7 +225,7 @@ def passed_over(captured: Source) -> set[str]:
         "etc/shadow",
     ],
 )
-def test_logs_and_what_tells_nothing_is_not(name: str) -> None:
+def test_logs_and_irrelevant_files_are_not_kept(name: str) -> None:
     """Such files are gigabytes of an archive, and hold its secrets."""
     assert not is_wanted(name)
     assert not is_wanted(TOP + name)

@@ -137,7 +137,7 @@ def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
         ),
     ],
 )
-def test_an_archive_answers_in_the_words_of_the_ask(
+def test_archive_formats_give_the_same_answers(
     ask: TextAsk, files: dict[str, str], text: str
 ) -> None:
     """The answer does not depend on the form of the archive."""
@@ -163,7 +163,7 @@ def test_an_archive_answers_in_the_words_of_the_ask(
         (ReadFile("/proc/fs/ext4/vdc/options"), "sos report -e filesys"),
     ],
 )
-def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: str) -> None:
+def test_gap_names_the_option_that_captures_it(ask: TextAsk, hint: str) -> None:
     """The hint makes the host's next report complete."""
     found = sosreport().source.fetch(ask)
     assert isinstance(found, Unknown)
@@ -188,7 +188,7 @@ def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: s
         RunCommand(("systemd-detect-virt", "--vm")),
     ],
 )
-def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
+def test_gap_that_needs_a_snapshot(ask: TextAsk) -> None:
     """Third-party archives hold no ioctls, bytes of devices or /sys/fs/ext4."""
     found = sosreport().source.fetch(ask)
     assert isinstance(found, Unknown)
@@ -197,7 +197,7 @@ def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
 
 
 @pytest.mark.parametrize("line", ["41 25 253", "41 25 ?:? / /data/x rw - ext4 /dev/x rw"])
-def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> None:
+def test_path_below_a_lost_mount_is_unknown(line: str) -> None:
     """The path could be on the lost mount; mount points themselves are known."""
     files = {"proc/1/mountinfo": f"{MOUNTINFO}{line}\n"}
     below = sosreport(files).source.fetch(ResolvePath("/data/x/y"))
@@ -206,7 +206,7 @@ def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> No
     assert answer(ResolvePath("/data"), files).startswith("mount_id=40\n")
 
 
-def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
+def test_overmounted_mount_is_not_lost() -> None:
     """Both are on one mount point; the last one holds the files below it."""
     files = {"proc/1/mountinfo": f"{MOUNTINFO}41 40 253:1 / /data rw - ext4 /dev/vda1 rw\n"}
     below = answer(ResolvePath("/data/x/y"), files)
@@ -216,7 +216,7 @@ def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
 @pytest.mark.parametrize(
     ("copied", "level"), [("", "raid0"), ("raid", "raid0"), ("linear\n", "linear\n")]
 )
-def test_an_attribute_without_its_text_is_taken_from_an_output(copied: str, level: str) -> None:
+def test_missing_attribute_is_taken_from_an_output(copied: str, level: str) -> None:
     """An empty level means an inactive array, on which no filesystem is mounted."""
     files = {
         "proc/partitions": f"{PARTITIONS} 9 0 20971520 md0\n",
@@ -226,14 +226,14 @@ def test_an_attribute_without_its_text_is_taken_from_an_output(copied: str, leve
     assert answer(ReadFile("/sys/dev/block/9:0/md/level"), files) == level
 
 
-def test_each_ask_is_answered_once() -> None:
+def test_answers_are_cached() -> None:
     """The same object is returned, so that a rule and an evidence line show one text."""
     source = sosreport().source
     ask = ReadFile("/proc/cmdline")
     assert source.fetch(ask) is source.fetch(ask)
 
 
-def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
+def test_dumpe2fs_of_another_device_name() -> None:
     """The mount table has /dev/root, but a user types /dev/vda1."""
     files = {
         "sos_commands/filesys/dumpe2fs_-h_.dev.root": dumpe2fs_header(ROOT_UUID),
@@ -254,7 +254,7 @@ def header_of_vdb(files: dict[str, str]) -> Evidence[str]:
 
 
 @pytest.mark.parametrize("manifest", [False, True])
-def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
+def test_dumpe2fs_of_a_mount_point(*, manifest: bool) -> None:
     """This is so until sos 4.0; the dumpe2fs of RHEL 7 ignored the argument."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.data"
     command = {"exec": "dumpe2fs -h /dev/vdb /data", "filepath": name, "return_code": 0}
@@ -267,7 +267,7 @@ def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
     assert header_of_vdb(files) == Known(dumpe2fs_header(DATA_UUID), name)
 
 
-def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
+def test_usage_error_of_dumpe2fs_is_a_gap() -> None:
     """A container sees the host's mounts below another path; a usage text is not a superblock."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.host.data"
     table = (
@@ -282,7 +282,7 @@ def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
     assert refused.hint == "capture again with ext4audit collect"
 
 
-def test_the_header_of_another_device_is_no_answer() -> None:
+def test_header_of_another_device_is_ignored() -> None:
     """Two devices have one file name, and blkid shows the right UUID."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     ask = RunCommand(("dumpe2fs", "-h", "/dev/vdb"))
@@ -295,7 +295,7 @@ def test_the_header_of_another_device_is_no_answer() -> None:
     )
 
 
-def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
+def test_two_headers_without_blkid_are_ambiguous() -> None:
     """A guess could audit one device's superblock as another's."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     files = {
@@ -308,7 +308,7 @@ def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
     assert found.detail == f"{name}: ambiguous name; two devices may have one file name"
 
 
-def test_one_device_mounted_twice_has_two_like_files() -> None:
+def test_device_mounted_twice_has_two_equal_files() -> None:
     """For each line of the mount table, sos runs dumpe2fs."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     found = sosreport({f"{name}.1": dumpe2fs_header(DATA_UUID)})
@@ -316,7 +316,7 @@ def test_one_device_mounted_twice_has_two_like_files() -> None:
     assert answered == Known(dumpe2fs_header(DATA_UUID), name)
 
 
-def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
+def test_lsblk_is_composed_of_blkid_and_device_numbers() -> None:
     """Quotes in a label are escaped as lsblk does."""
     lines = answer(RunCommand(("lsblk", "-P", "-o", "NAME"))).splitlines()
     assert lines == [
@@ -336,7 +336,7 @@ def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
 
 
 @pytest.mark.parametrize("form", ["-J", "-P"])
-def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> None:
+def test_device_that_only_blkid_lists_is_not_absent(form: str) -> None:
     """Without a number it is in no list, but DRF006 must not report its label as missing."""
     printed = '/dev/vdc1: LABEL="backup" UUID="x" TYPE="ext4"\nblkid: error: /dev/sr0: No medium\n'
     asked, path = RunCommand(("lsblk", form, "-o", "NAME")), "sos_commands/block/blkid_-c_.dev.null"
@@ -351,7 +351,7 @@ def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> N
     assert sosreport(cut, without=(*lists[:2], path)).source.fetch(asked) == fewer
 
 
-def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
+def test_composed_lsblk_has_only_printed_columns() -> None:
     """An empty PARTUUID would mean that there is none, but older versions of blkid print none."""
     printed = f'/dev/vda1: UUID="{ROOT_UUID}" TYPE="ext4"\n'
     found = sosreport({"sos_commands/block/blkid_-c_.dev.null": printed}).source
@@ -361,7 +361,7 @@ def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
     assert parse_lsblk_pairs(text.value)[1].unlisted == {"PARTUUID", "PARTLABEL", "MODEL", "TRAN"}
 
 
-def test_an_lsblk_that_is_cut_off_prints_no_column_of_what_it_lacks() -> None:
+def test_truncated_lsblk_lacks_the_missing_columns() -> None:
     """For partitions that only an older blkid lists, PARTUUID is unknown and not empty."""
     row = 'NAME="vda" KNAME="vda" MAJ:MIN="253:0" FSTYPE="" UUID="" LABEL="" PARTUUID=""\n'
     files = {
@@ -373,7 +373,7 @@ def test_an_lsblk_that_is_cut_off_prints_no_column_of_what_it_lacks() -> None:
     assert {"PARTUUID", "PARTLABEL"} <= partition.unlisted
 
 
-def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
+def test_lines_of_real_lsblk_take_precedence() -> None:
     """Since 4.3 sos runs `lsblk -O -P`, which prints all columns."""
     printed = 'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" RO="0" ROTA="0" UUID="x" FSTYPE="ext4"'
     files = {"sos_commands/block/lsblk_-O_-P": f"{printed}\n"}
@@ -382,7 +382,7 @@ def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["md127", "dm-0"])
-def test_an_array_of_which_only_the_name_is_known_is_no_plain_disk(name: str) -> None:
+def test_array_known_only_by_name_is_not_a_plain_disk(name: str) -> None:
     """Otherwise the audit would not look for a stripe below it and would pass."""
     files = {"proc/partitions": f"\n 9 127 100 {name}\n"}
     source = sosreport(files).source
@@ -392,7 +392,7 @@ def test_an_array_of_which_only_the_name_is_known_is_no_plain_disk(name: str) ->
         assert found.why is Why.NOT_CAPTURED
 
 
-def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
+def test_loop_device_without_its_file_has_an_unknown_device_below() -> None:
     """Archives lack its file: udevadm omits values starting with "/", and sos 4.0 lacks losetup."""
     source = sosreport({"proc/partitions": "\n 7 0 65536 loop0\n"}).source
     assert isinstance(source.fetch(ListDir("/sys/dev/block/7:0/slaves")), Unknown)
@@ -403,7 +403,7 @@ def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
     )
 
 
-def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
+def test_table_of_a_mapped_device_is_extracted() -> None:
     """`dmsetup table` names each line; the devices below are identified by number."""
     files = {
         "proc/partitions": "\n 253 5 100 dm-5\n 8 0 100 sda\n 8 16 100 sdb\n",

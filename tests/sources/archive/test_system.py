@@ -33,13 +33,13 @@ from support.archives.contents import capture
         ("uname: command not found\n", None),
     ],
 )
-def test_uname_is_cut_into_its_answers(text: str, expected: str | None) -> None:
+def test_uname_fields(text: str, expected: str | None) -> None:
     """RHEL prints the machine three times, and a node name may contain a blank."""
     found = uname(capture({"sos_commands/kernel/uname_-a": text}))
     assert (found.value if found else None) == expected
 
 
-def test_the_name_that_hostname_printed_counts_more() -> None:
+def test_output_of_hostname_takes_precedence() -> None:
     """`uname -a` is ambiguous if the node name looks like a release."""
     files = {
         "sos_commands/kernel/uname_-a": "Linux 5.10 5.10.0 #1 SMP x86_64 GNU/Linux\n",
@@ -50,7 +50,7 @@ def test_the_name_that_hostname_printed_counts_more() -> None:
     assert found.value == "5.10.0\n#1 SMP\nx86_64\n5.10"
 
 
-def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
+def test_kernel_from_proc_version() -> None:
     """Its machine is unknown, but nothing needs it."""
     text = "Linux version 5.10.0-28-amd64 (x@y) (gcc 10, GNU ld) #1 SMP Debian 5.10.209-2\n"
     files = {"proc/version": text, "proc/sys/kernel/hostname": "db-2\n"}
@@ -85,7 +85,7 @@ def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
         ({}, None),
     ],
 )
-def test_memory_is_reported_in_bytes(files: dict[str, str], expected: str | None) -> None:
+def test_memory_in_bytes(files: dict[str, str], expected: str | None) -> None:
     """free(1) before procps 3.3.10 has no column of available memory; cached is another value."""
     found = memory(capture(files))
     assert (found.value if found else None) == expected
@@ -125,7 +125,7 @@ def test_memory_is_reported_in_bytes(files: dict[str, str], expected: str | None
         ({"sos_commands/date/date": "Sat Foo 99 05:56:57 UTC 2026\n"}, "", "1970-01-01T00:00:00Z"),
     ],
 )
-def test_the_time_is_the_best_clock_that_was_captured(
+def test_time_from_the_best_captured_clock(
     files: dict[str, str], label: str, expected: str
 ) -> None:
     """A clock with a time zone is preferred, then a file's name; the current time is never used."""

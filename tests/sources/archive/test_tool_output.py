@@ -37,7 +37,7 @@ def fetched(files: dict[str, str], path: str = "/data") -> object:
         ("df_-alP", "df_-li"),
     ],
 )
-def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
+def test_df_equals_statvfs(blocks: str, inodes: str) -> None:
     """Total, free and available to users, all in blocks; then total and free inodes."""
     files = {f"{FOLDER}/{blocks}": BLOCKS, f"{FOLDER}/{inodes}": INODES}
     assert fetched(files) == Known(DATA, f"{FOLDER}/{blocks}, {FOLDER}/{inodes}")
@@ -54,7 +54,7 @@ def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
         (BLOCKS.replace("1K-blocks", "Size"), INODES),
     ],
 )
-def test_half_an_answer_is_none(blocks: str, inodes: str) -> None:
+def test_incomplete_df_lines_are_rejected(blocks: str, inodes: str) -> None:
     """A line for another device, in another unit, or with missing values is rejected as well."""
     found = fetched({f"{FOLDER}/df_-al": blocks, f"{FOLDER}/df_-ali": inodes})
     assert isinstance(found, Unknown)
@@ -84,9 +84,7 @@ BLKID = "sos_commands/block/blkid_-c_.dev.null"
         ({BLKID: f'/dev/vdb: UUID="{DATA_UUID}" BLOCK_SIZE="512" TYPE="ext4"\n'}, 4096),
     ],
 )
-def test_the_size_of_a_block_is_not_that_of_dfs_units(
-    files: dict[str, str], block_bytes: int | None
-) -> None:
+def test_block_size_is_not_the_unit_of_df(files: dict[str, str], block_bytes: int | None) -> None:
     """Counts in KiB must not make a filesystem of 4 KiB blocks one of 1 KiB blocks."""
     found = fetched({f"{FOLDER}/df_-al": BLOCKS, f"{FOLDER}/df_-ali": INODES, **files})
     if block_bytes is None:
@@ -108,7 +106,7 @@ def test_a_path_that_is_no_mount_point_is_not_in_df(path: str) -> None:
     assert isinstance(fetched(files, path), Unknown)
 
 
-def test_a_long_source_stands_on_a_line_of_its_own() -> None:
+def test_long_source_on_its_own_line() -> None:
     """Before coreutils 8.9, df printed such lines."""
     wrapped = BLOCKS.replace("/dev/vdb        1025", "/dev/vdb\n                1025")
     files = {f"{FOLDER}/df_-al": wrapped, f"{FOLDER}/df_-ali": INODES}

@@ -111,7 +111,7 @@ def test_real_tar_is_read(tmp_path: Path) -> None:
         assert not archive.is_directory("tree/nothing")
 
 
-def test_only_the_wanted_members_are_held() -> None:
+def test_only_wanted_members_are_in_memory() -> None:
     """The names of all members are known; the content of the others is not in memory."""
     content = tar(member("keep", b"1"), member("drop", b"2"))
     wanted = "keep".__eq__
@@ -244,7 +244,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("content", "reason"), ATTACKS.values(), ids=ATTACKS)
-def test_an_attack_is_an_error_that_names_the_archive(
+def test_malicious_archive_is_an_error_with_its_name(
     content: Callable[[], bytes], reason: str
 ) -> None:
     """Nothing is read beyond the limits, and no malformed part is skipped."""
@@ -267,7 +267,7 @@ def test_an_attack_is_an_error_that_names_the_archive(
         (tar(member("x/")), "not a regular file|not in the archive"),
     ],
 )
-def test_what_is_no_file_is_not_read(content: bytes, reason: str) -> None:
+def test_special_files_are_not_read(content: bytes, reason: str) -> None:
     """Devices, FIFOs, sparse files, link loops and links to the outside are errors when read."""
     archive = opened(content)
     with pytest.raises(ArchiveError, match=reason):
@@ -283,7 +283,7 @@ LONG_NAMES = {
 
 
 @pytest.mark.parametrize("members", LONG_NAMES.values(), ids=LONG_NAMES)
-def test_names_count_as_contents_do(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+def test_names_count_towards_the_limits(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
     """Names of implied directories count: 1,884 bytes of tar.gz once took 1.6 GiB."""
     limits = SMALL._replace(most_entries=200_000)
     content = gzip.compress(tar(*members))
@@ -297,7 +297,7 @@ def test_names_count_as_contents_do(members: list[tuple[tarfile.TarInfo, bytes]]
     assert peak_bytes < 3 * limits.largest_kept_bytes
 
 
-def test_like_contents_are_held_once() -> None:
+def test_equal_contents_are_stored_once() -> None:
     """A sosreport has the mount table of each process: hundreds of MiB on a node of Kubernetes."""
     table = bytes(1 << 20)
     archive = opened(tar(*(member(f"{n}", table) for n in range(40))))
@@ -305,7 +305,7 @@ def test_like_contents_are_held_once() -> None:
     assert archive.read("0") is archive.read("39")
 
 
-def test_what_repeats_itself_is_no_bomb_until_it_is_large() -> None:
+def test_highly_compressible_content_is_allowed_up_to_a_size() -> None:
     """On such a node, the output of `sos report -o filesys` is compressed 1,700 times."""
     content = lzma.compress(tar(*(member(f"{n}", bytes(1 << 20)) for n in range(40))), preset=0)
     archive = opened(content, SMALL._replace(free_stream_bytes=48 << 20))
@@ -314,7 +314,7 @@ def test_what_repeats_itself_is_no_bomb_until_it_is_large() -> None:
         opened(content, SMALL._replace(free_stream_bytes=32 << 20))
 
 
-def test_pax_values_that_nobody_reads_are_not_kept() -> None:
+def test_unused_pax_values_are_not_kept() -> None:
     """A million one-byte records before a member must not fill a dictionary."""
     records = b"".join(b"%d %d=\n" % (len(str(n)) + 5, n) for n in range(10_000, 50_000))
     headers = [member("x", records, type=tarfile.XHDTYPE)] * 2
@@ -339,7 +339,7 @@ def test_a_directory_of_long_names_is_refused(tmp_path: Path) -> None:
         DirectoryArchive(str(tmp_path), SMALL._replace(most_entries=39)).children("")
 
 
-def test_a_million_entries_end_soon() -> None:
+def test_reader_stops_at_the_limit_of_entries() -> None:
     """The reader stops at the limit and does not read the rest."""
     block = tar(member("a/0000000"))[:512]
 
@@ -372,7 +372,7 @@ class CountedCalls(BoundedCalls):
         return super().__call__(call, timeout_seconds)
 
 
-def test_what_a_directory_lacks_is_looked_for_once(tmp_path: Path) -> None:
+def test_missing_directories_are_looked_up_once(tmp_path: Path) -> None:
     """1,000 devices have forty attributes each, all below directories that do not exist."""
     (tmp_path / "sys").mkdir()
     calls = CountedCalls()
@@ -397,7 +397,7 @@ def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None:
         archive.read("sub/file")
 
 
-def test_a_directory_is_never_left(tmp_path: Path) -> None:
+def test_links_cannot_leave_the_directory(tmp_path: Path) -> None:
     """Links to the outside, FIFOs and large files are errors, and inside links are followed."""
     (tmp_path / "secret").write_text("secret")
     tree = tmp_path / "tree"
@@ -427,7 +427,7 @@ def test_a_directory_is_never_left(tmp_path: Path) -> None:
         archive.children("sub/file")
 
 
-def test_a_directory_of_too_much_is_refused(tmp_path: Path) -> None:
+def test_directory_beyond_the_limits_is_refused(tmp_path: Path) -> None:
     """The limits for a tar also apply to a directory tree."""
     for number in range(51):
         (tmp_path / str(number)).write_bytes(bytes(1 << 18))
@@ -438,13 +438,13 @@ def test_a_directory_of_too_much_is_refused(tmp_path: Path) -> None:
         [archive.read(str(number)) for number in range(51)]
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_unreadable_archive_error_has_the_path(tmp_path: Path) -> None:
     """The error begins with the path."""
     with pytest.raises(ArchiveError, match=f"^{tmp_path}/gone: No such file"):
         open_captured(f"{tmp_path}/gone")
 
 
-def test_padding_is_no_damage() -> None:
+def test_padding_is_accepted() -> None:
     """Tapes and block devices pad with zeros, before and after compression."""
     padded = gzip.compress(GOOD + bytes(5000)) + bytes(3000)
     assert opened(padded).read("a") == b"1" * 600
@@ -452,7 +452,7 @@ def test_padding_is_no_damage() -> None:
 
 @examples(200)
 @given(st.data())
-def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
+def test_damage_raises_only_archive_errors(data: st.DataObject) -> None:
     """Changed or lost bytes cause no other exception."""
     packers: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress, bz2.compress]
     pack = data.draw(st.sampled_from(packers))
@@ -466,7 +466,7 @@ def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=3000))
-def test_any_member_header_is_an_archive_error_or_nothing(content: bytes) -> None:
+def test_any_member_header_raises_only_archive_errors(content: bytes) -> None:
     """Headers with a correct checksum and any content reach every part of the reader."""
     block = bytearray((content + bytes(512))[:512])
     block[156:157] = struct.pack("B", b"0x1gL25K"[len(content) % 8])
@@ -485,7 +485,7 @@ def read_all(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0", "\ud800"])
-def test_what_no_name_can_hold_is_not_in_a_directory(name: str, tmp_path: Path) -> None:
+def test_path_with_nul_is_not_in_a_directory(name: str, tmp_path: Path) -> None:
     """A zeroed mount table after a crash names such a path, which must not end the scan."""
     archive = DirectoryArchive(str(tmp_path), SMALL)
     assert not archive.is_directory(name)

@@ -28,7 +28,7 @@ def test_the_status_and_both_outputs_are_kept() -> None:
     assert finished == Finished(7, b"\xff", b"err")
 
 
-def test_of_stderr_the_beginning_is_kept() -> None:
+def test_beginning_of_stderr_is_kept() -> None:
     """64 KiB of stderr are enough, since the first message is the cause."""
     argv = [b"/bin/sh", b"-c", b"echo cause >&2; head -c 200000 /dev/zero >&2"]
     finished = run(
@@ -165,7 +165,7 @@ def test_undecodable_output_is_kept(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> None:
+def test_failure_detail_is_the_cause(tmp_path: Path, script: str, detail: str) -> None:
     """The detail is the relevant line, not a banner and not a consequential error."""
     answer = tool(tmp_path, script).fetch(LSBLK)
     assert isinstance(answer, Unknown)
@@ -182,7 +182,7 @@ def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> 
         "tool: must be superuser to do this",
     ],
 )
-def test_a_refusal_is_denied(tmp_path: Path, line: str) -> None:
+def test_permission_error_is_denied(tmp_path: Path, line: str) -> None:
     """The Unknown of a program that the kernel refused has a hint."""
     answer = tool(tmp_path, f"echo '{line}' >&2; exit 13").fetch(LSBLK)
     assert answer == Unknown("lsblk", Why.DENIED, f"{line} (exit status 13)", denied_hint())
@@ -254,15 +254,13 @@ def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
         ("grub2-install", "--version", "/dev/sda"),
     ],
 )
-def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) -> None:
+def test_commands_outside_the_allow_list_raise(argv: tuple[str, ...]) -> None:
     """No ask can run another program, a writing subcommand, or a dump of all bitmaps."""
     with pytest.raises(ValueError, match="not a"):
         LiveSource().fetch(RunCommand(argv))
 
 
-def test_neither_the_users_path_nor_the_directory_is_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_path_of_the_user_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of the user's does not replace the system's."""
     tool(tmp_path, "echo planted")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -271,7 +269,7 @@ def test_neither_the_users_path_nor_the_directory_is_searched(
     assert "planted" not in str(answer)
 
 
-def test_dmsetup_is_not_run_where_it_would_make_its_node(tmp_path: Path) -> None:
+def test_dmsetup_is_not_run_without_its_device_node(tmp_path: Path) -> None:
     """Without a device-mapper node dmsetup run as root makes one, so it is not run."""
     source = tool(tmp_path, "echo ran", "dmsetup")
     answer = source.fetch(RunCommand(("dmsetup", "table")))
@@ -297,7 +295,7 @@ def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_a_program_has_no_input_and_stands_at_the_root(tmp_path: Path) -> None:
+def test_program_has_no_stdin_and_runs_in_the_root_directory(tmp_path: Path) -> None:
     """A program that reads stdin ends at once, and none keeps a directory busy."""
     assert linked(tmp_path, "/bin/cat").fetch(LSBLK) == Known("", "lsblk")
     where = tool(tmp_path, "pwd", "findmnt").fetch(RunCommand(("findmnt",)))
@@ -344,14 +342,14 @@ def test_endless_output_is_cut(tmp_path: Path) -> None:
     assert_all_end([int(pids.read_text())])
 
 
-def test_output_at_the_limit_is_whole(tmp_path: Path) -> None:
+def test_output_at_the_limit_is_complete(tmp_path: Path) -> None:
     """64 MiB are within the limit."""
     answer = tool(tmp_path, f"head -c {LARGEST_OUTPUT_BYTES} /dev/zero").fetch(LSBLK)
     assert isinstance(answer, Known)
     assert len(answer.value) == 64 << 20
 
 
-def test_endless_complaints_meet_the_timeout(tmp_path: Path) -> None:
+def test_endless_stderr_times_out(tmp_path: Path) -> None:
     """Little of stderr is kept, and a program that never stops printing still times out."""
     tool(tmp_path, "exec yes >&2")
     answer = LiveSource(0.5, search_path=(str(tmp_path),)).fetch(LSBLK)
@@ -359,7 +357,7 @@ def test_endless_complaints_meet_the_timeout(tmp_path: Path) -> None:
     assert answer.why is Why.TIMED_OUT
 
 
-def test_a_flood_of_complaints_does_not_block_the_output(tmp_path: Path) -> None:
+def test_large_stderr_does_not_block_stdout(tmp_path: Path) -> None:
     """Both pipes are read, so a program that fills stderr first still answers."""
     source = tool(tmp_path, "head -c 1000000 /dev/zero >&2; echo answer")
     assert source.fetch(LSBLK) == Known("answer\n", "lsblk")

@@ -31,7 +31,7 @@ def resolve(path: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in answer.value.split("\n"))
 
 
-def test_the_mount_id_is_the_key_to_mountinfo() -> None:
+def test_mount_id_of_a_path() -> None:
     """A path below /proc lies on the mount whose mount point is /proc."""
     mount_points = {line.mount_id: line.mount_point for line in mount_table()}
     assert mount_points[resolve("/proc/version")["mount_id"]] == "/proc"
@@ -58,7 +58,7 @@ def test_a_block_device_node_represents_a_device() -> None:
     assert found["device_number"] == f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
 
 
-def test_a_symbolic_link_leads_to_its_target(tmp_path: Path) -> None:
+def test_symbolic_link_is_resolved(tmp_path: Path) -> None:
     """What is resolved is the target, whatever the link's name holds."""
     link = os.fsencode(tmp_path) + b"/\xff\n--help"
     name = link.decode("utf-8", "surrogateescape")
@@ -79,9 +79,7 @@ def test_a_missing_path_is_absent(ask: type[ResolvePath | RealPath], tmp_path: P
 
 
 @pytest.mark.parametrize("ask", [ResolvePath, RealPath])
-def test_a_chain_of_links_without_end_is_refused(
-    ask: type[ResolvePath | RealPath], tmp_path: Path
-) -> None:
+def test_long_chain_of_links_is_refused(ask: type[ResolvePath | RealPath], tmp_path: Path) -> None:
     """Two thousand links in a row end in the kernel's ELOOP, not in Python's stack."""
     (tmp_path / "0").symlink_to("/proc")
     for number in range(1, 2000):
@@ -138,7 +136,7 @@ print(source.fetch(ReadFile("/etc/no-such-file")).why.value)
 
 
 @pytest.mark.kernel
-def test_without_a_proc_of_its_own_no_file_is_said_to_be_absent() -> None:
+def test_files_are_not_absent_without_a_matching_proc() -> None:
     """After `nsenter -m` /proc is of a PID namespace that does not have this program."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
@@ -168,7 +166,7 @@ def test_space_is_that_of_the_filesystem_at_the_path() -> None:
     ]
 
 
-def test_there_is_no_space_where_nothing_is(tmp_path: Path) -> None:
+def test_usage_of_a_missing_mount_point_is_absent(tmp_path: Path) -> None:
     """A mount point that has gone is absent."""
     answer = LiveSource().fetch(StatFilesystem(str(tmp_path / "gone")))
     assert isinstance(answer, Unknown)
@@ -209,9 +207,7 @@ def test_bytes_are_those_of_the_place(image: str, offset: int, length: int, foun
         (0, 64 * MIB + 1, "67108865 bytes; at most 67108864 are read"),
     ],
 )
-def test_what_is_not_all_there_is_not_answered(
-    image: str, offset: int, length: int, detail: str
-) -> None:
+def test_short_read_is_a_gap(image: str, offset: int, length: int, detail: str) -> None:
     """A part of what was asked for would be taken for all of it."""
     answer = LiveSource().fetch(ReadBytes(image, offset, length))
     what = f"{length} bytes at {offset} of {image}"
@@ -249,7 +245,7 @@ def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     assert answer.detail == "a FIFO, not a block device or a regular file"
 
 
-def test_another_reading_looks_again(image: str) -> None:
+def test_second_reading_reads_again(image: str) -> None:
     """One reading of a place is one answer; the next reading is another ask."""
     source = LiveSource()
     first = source.fetch(ReadBytes(image, 0, 1))
@@ -259,7 +255,7 @@ def test_another_reading_looks_again(image: str) -> None:
     assert again == Known(b"n", f"1 bytes at 0 of {image}")
 
 
-def test_megabytes_are_not_kept(image: str) -> None:
+def test_large_answers_are_not_cached(image: str) -> None:
     """The descriptors of a large filesystem are given away, and not remembered by a scan."""
     os.truncate(image, MIB)
     source = LiveSource()

@@ -40,7 +40,7 @@ HOSTILE = [b"a b", b"new\nline", b"\x1b[31m", b"$(id)", b"[red]", b"\xff", b"-rf
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_only_a_name(tmp_path: Path, name: bytes) -> None:
+def test_hostile_file_name(tmp_path: Path, name: bytes) -> None:
     """A file of any name is read, and its directory lists the name unchanged."""
     with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:  # noqa: PTH118, PTH123 - bytes
         file.write(b"text\n")
@@ -61,7 +61,7 @@ def test_bytes_that_are_not_utf8_become_surrogates(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ask", [ReadFile("/proc/mounts"), ListDir("/"), RunCommand(("lsblk",)), ResolvePath("/")]
 )
-def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
+def test_ask_after_the_deadline_is_unknown(ask: Ask) -> None:
     """The ask times out, whatever the answer would be; only the host's identity is still known."""
     source = LiveSource(deadline_seconds=0)
     answer = source.fetch(ask)
@@ -71,7 +71,7 @@ def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
     assert isinstance(source.fetch(Uname()), Known)
 
 
-def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
+def test_timeout_is_limited_by_the_deadline(tmp_path: Path) -> None:
     """The last program of an audit is stopped at the deadline."""
     tool(tmp_path, "lsblk", f"sleep {HANG_SECONDS}")
     source = LiveSource(HANG_SECONDS, deadline_seconds=0.3, search_path=(str(tmp_path),))
@@ -97,7 +97,7 @@ def patient_with_the_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient_with_the_healthy")
-def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_hanging_disk_does_not_hide_others(tmp_path: Path) -> None:
     """A program that hung is not run again for that disk, but is run for all others."""
     runs = tmp_path / "runs"
     runs.touch()
@@ -119,7 +119,7 @@ def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("patient_with_the_healthy")
-def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
+def test_wait_for_many_hanging_disks_is_bounded(tmp_path: Path) -> None:
     """Each disk gets a shorter wait than the one before, then none; other programs still run.
 
     A busy machine may turn the three seconds into ten: one per disk would be a hundred.
@@ -141,7 +141,7 @@ def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", [ReadFile, ListDir])
-def test_a_path_that_does_not_answer_is_given_up(
+def test_hanging_path_times_out(
     ask: type[ReadFile | ListDir], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """/etc can be on a server that is down."""
@@ -209,7 +209,7 @@ def test_a_fifo_does_not_hang_the_scan(tmp_path: Path) -> None:
         ("/" + "x" * 300, Why.FAILED, "File name too long"),
     ],
 )
-def test_what_is_no_file_is_unknown_with_a_reason(path: str, why: Why, detail: str) -> None:
+def test_unreadable_paths_are_unknown_with_a_reason(path: str, why: Why, detail: str) -> None:
     """Reading does not raise: the Unknown has the host's message."""
     assert LiveSource().fetch(ReadFile(path)) == Unknown(path, why, detail)
 
@@ -309,7 +309,7 @@ def test_one_scan_reads_a_file_once(tmp_path: Path) -> None:
     assert LiveSource().fetch(ask) == Known("after", str(path))
 
 
-def test_a_gap_is_remembered_too(tmp_path: Path) -> None:
+def test_gaps_are_cached(tmp_path: Path) -> None:
     """A file that appears during a scan must not give two rules different hosts."""
     ask, source = ReadFile(str(tmp_path / "late")), LiveSource()
     first = source.fetch(ask)

@@ -132,7 +132,7 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 @pytest.mark.xdist_group("kernel")
 @some_shells
 @pytest.mark.usefixtures("steady_limits")
-def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
+def test_script_and_live_source_give_the_same_answers(shell: str) -> None:
     """Each ask has the same answer in both, unknowns included.
 
     It shares a group with the tests that make loop devices, which the whole machine sees.
@@ -141,7 +141,7 @@ def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) ->
 
 
 @one_run
-def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
+def test_script_captures_every_fallback() -> None:
     """Every fallback is captured, even if this machine does not need it."""
     bare = RecordingSource(HostEvidence().source())
     assemble_host(bare, TAKEN_AT)
@@ -272,7 +272,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 @some_shells
 @pytest.mark.parametrize("arguments", [("--help",), ("-o",), ("--text", "x")])
-def test_what_it_does_not_know_it_refuses(shell: str, arguments: tuple[str, ...]) -> None:
+def test_unknown_options_are_refused(shell: str, arguments: tuple[str, ...]) -> None:
     """The exit status is 2, the usage is shown, and standard output is empty."""
     done = collect(shell, *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -317,7 +317,7 @@ def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_
 
 
 @some_shells
-def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> None:
+def test_closed_pipe_leaves_no_files(shell: str, tmp_path: Path) -> None:
     """`… | head -c 1` ends the script early, and the script cleans up."""
     kept = tmp_path / "collect.sh"
     kept.write_text(SCRIPT)
@@ -397,7 +397,7 @@ def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @some_shells
-def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
+def test_run_without_root(shell: str) -> None:
     """Run as nobody, the script succeeds and reports the refused answers."""
     answers = manifest_answers(manifest(collect(shell, wrapper=NOBODY)))
     assert answers[EffectiveUser()] == Known("65534", "effective user")
@@ -412,7 +412,7 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
 
 
 @some_shells
-def test_without_any_place_for_files_it_says_so(shell: str) -> None:
+def test_error_without_a_writable_directory(shell: str) -> None:
     """Exit status 1 without a message is not enough: a pipe's reader would see an empty file."""
     script = SCRIPT_WITHOUT_WAIT.replace("/run /dev/shm;", "/proc/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
@@ -444,9 +444,7 @@ def without(tool: str, directory: Path) -> str:
 
 @some_shells
 @pytest.mark.parametrize("tool", ["stat", "readlink"])
-def test_without_a_tool_no_path_is_said_to_be_missing(
-    shell: str, tool: str, tmp_path: Path
-) -> None:
+def test_paths_are_unknown_without_the_tool(shell: str, tool: str, tmp_path: Path) -> None:
     """Such paths are unknown: neither absent, like fstrim.timer, nor resolved to ""."""
     if shell.startswith("busybox"):
         pytest.skip("busybox can have them itself")

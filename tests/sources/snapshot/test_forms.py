@@ -117,7 +117,7 @@ def test_a_snapshot_of_one_file_is_read_in_every_wrapping(tmp_path: Path, conten
     assert found.source.fetch(ReadFile("/x")) == Known("text", "/x")
 
 
-def test_a_tar_holds_it_all(tmp_path: Path) -> None:
+def test_tar_round_trip(tmp_path: Path) -> None:
     """Long texts, bytes that are not UTF-8, long bytes and unknowns are read back from a tar."""
     found = captured(tmp_path / "it.tgz", TAR.getvalue())
     assert {ask: found.source.fetch(ask) for ask in ANSWERS} == ANSWERS
@@ -159,7 +159,7 @@ def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
     )
 
 
-def test_raw_bytes_in_a_string_come_back() -> None:
+def test_raw_bytes_in_a_string_round_trip() -> None:
     """The shell collector cannot escape a byte that is not UTF-8 and writes it unchanged."""
     manifest = json.dumps(
         top({"ask": "read_file", "path": "/x@", "origin": "/x", "text": "@"})
@@ -240,7 +240,7 @@ def test_a_raw_run_is_judged_as_a_live_one(changes: dict[str, Any], expected: An
     assert one(RUN | changes) == expected
 
 
-def test_a_refusal_of_the_captured_root_is_not_helped_by_root() -> None:
+def test_refusal_as_root_has_no_root_hint() -> None:
     """The hint is about the user who captured, wherever the manifest records it, not the reader."""
     manifest = json.dumps(top(RUN | REFUSED, USER)).encode()
     answer = decode(manifest, lambda _: b"")[0][RunCommand(("dumpe2fs", "-h", "/dev/sda"))]
@@ -319,16 +319,14 @@ TEXT_FILE = json.dumps(
         "two-texts missing-file unknown-tar two-manifests two-hosts missing-member"
     ).split(),
 )
-def test_what_is_no_snapshot_is_an_error_that_begins_with_the_path(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
+def test_invalid_snapshot_error_has_the_path(tmp_path: Path, content: bytes, reason: str) -> None:
     """Truncated, garbage, two hosts mixed: each error names the file and the reason."""
     with pytest.raises(ArchiveError, match=reason) as caught:
         captured(tmp_path / "it", content)
     assert str(caught.value).startswith(f"{tmp_path}/it: ")
 
 
-def test_a_device_is_no_capture() -> None:
+def test_device_as_snapshot_is_refused() -> None:
     """`--from /dev/sda` is a typing mistake, and nothing is read."""
     with pytest.raises(ArchiveError, match=r"^/dev/zero: a device; audit it as a TARGET"):
         open_captured("/dev/zero")
@@ -344,7 +342,7 @@ def test_wrapped_bytes_come_back(content: bytes) -> None:
 
 @examples(150)
 @given(st.data())
-def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
+def test_damage_raises_only_archive_errors(data: st.DataObject) -> None:
     """Changed or lost bytes cause no other exception."""
     whole = data.draw(st.sampled_from([SINGLE, TAR.getvalue(), NOISY.encode(), TEXT_FILE]))
     content = bytearray(whole)
@@ -361,7 +359,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.data())
-def test_any_value_anywhere_in_a_manifest_is_refused_or_read(data: st.DataObject) -> None:
+def test_any_manifest_value_is_refused_or_read(data: st.DataObject) -> None:
     """No type in any place causes another exception."""
     entries = [dict(data.draw(st.sampled_from([RUN, USER, TUNE | {"hex": []}]))) for _ in "ab"]
     entry = data.draw(st.sampled_from(entries))

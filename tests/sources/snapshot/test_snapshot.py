@@ -152,7 +152,7 @@ def test_every_file_has_a_name_that_stays_inside(answers: dict[Ask, Answer]) -> 
 
 @examples(20)
 @given(answered)
-def test_a_directory_holds_it_all(answers: dict[Ask, Answer]) -> None:
+def test_directory_round_trip(answers: dict[Ask, Answer]) -> None:
     """A snapshot on disk replays each answer, and has the time it was taken."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder, "snapshot")
@@ -162,7 +162,7 @@ def test_a_directory_holds_it_all(answers: dict[Ask, Answer]) -> None:
     assert {ask: source.fetch(ask) for ask in answers} == answers
 
 
-def test_a_snapshot_is_for_people(tmp_path: Path) -> None:
+def test_snapshot_is_human_readable(tmp_path: Path) -> None:
     """The manifest is sorted and indented; a long text is a separate, readable file."""
     answers: dict[Ask, Answer] = {
         ReadFile("/proc/cmdline"): Known("quiet\n", "/proc/cmdline"),
@@ -230,7 +230,7 @@ def test_a_snapshot_is_for_people(tmp_path: Path) -> None:
     assert text.read_text() == LONG
 
 
-def test_the_order_of_asking_does_not_show() -> None:
+def test_snapshot_does_not_depend_on_the_order_of_asks() -> None:
     """Two captures of one host are identical byte by byte."""
     answers: dict[Ask, Answer] = {ReadFile(p): Known(LONG, p) for p in ("/a/b", "/a_b", "/A/b")}
     backwards = dict(reversed(answers.items()))
@@ -243,7 +243,7 @@ def test_the_order_of_asking_does_not_show() -> None:
     ]
 
 
-def test_every_ask_has_a_word_in_the_format() -> None:
+def test_format_supports_every_ask() -> None:
     """A new ask that the format cannot express would end the capture."""
     assert {make for make, _ in KINDS.values()} == set(Ask.__args__)
 
@@ -253,7 +253,7 @@ def test_what_can_be_captured_can_be_read_back() -> None:
     assert LARGEST_ANSWER_BYTES >= commands.LARGEST_OUTPUT_BYTES
 
 
-def test_what_was_not_captured_says_so() -> None:
+def test_ask_that_was_not_captured_is_unknown() -> None:
     """An ask without an answer is unknown, and never an empty text."""
     hint = "capture again with ext4audit collect"
     answer = MapSource({}).fetch(ReadFile("/etc/fstab"))
@@ -462,7 +462,7 @@ def test_a_part_of_captured_bytes_is_captured_too() -> None:
         assert isinstance(replay.fetch(other), Unknown)
 
 
-def test_no_part_comes_out_of_a_gap() -> None:
+def test_part_of_unknown_bytes_is_unknown() -> None:
     """A part of bytes that could not be read is unknown as well."""
     replay = MapSource({ReadBytes("/dev/sda", 0, 16): Unknown("16 bytes", Why.DENIED)})
     found = replay.fetch(ReadBytes("/dev/sda", 0, 4))
