@@ -108,7 +108,7 @@ def test_commands_on_a_mounted_filesystem_run(page: Path, scene: DocsSandbox) ->
 
 
 @pytest.mark.parametrize("command", ["--version", "scna", f"scan --from hosts/{SANDBOX_HOSTS[1]}"])
-def test_the_program_of_the_scene_is_the_real_one(command: str, scene: DocsSandbox) -> None:
+def test_program_of_the_sandbox_is_the_real_one(command: str, scene: DocsSandbox) -> None:
     """A copy of a loaded process prints the same and exits with the same code as a new process."""
     copy = scene.run(f"ext4audit {command}")
     new = run_new(*command.split(), cwd=scene.root)

@@ -88,7 +88,7 @@ def dead(
     ],
     ids=" ".join,
 )
-def test_a_path_that_does_not_answer_is_given_up(
+def test_hanging_path_is_a_usage_error(
     words: list[str], dead: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is a usage error that names the path; nothing waits for a server."""
@@ -155,7 +155,7 @@ def ended(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ("write", 0, ["collect", "-o", "{}/collected"], 70),
     ],
 )
-def test_a_server_that_stops_holds_nobody(
+def test_stopped_server_does_not_block_the_program(
     request_kind: str, count: int, words: list[str], code: int, hang: Hang
 ) -> None:
     """No matter which request is the last, the program reports it and its process ends."""
@@ -167,7 +167,7 @@ def test_a_server_that_stops_holds_nobody(
     assert "Traceback" not in done.stderr
 
 
-def test_the_server_serves(hang: Hang) -> None:
+def test_fuse_server_answers_until_it_stops(hang: Hang) -> None:
     """It serves until it stops: otherwise the tests above would prove nothing."""
     place = hang("write", 1)
     done = ended(place, "scan", "-q", "--from", str(place / "snapshot"))

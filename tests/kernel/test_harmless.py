@@ -237,7 +237,7 @@ def test_no_command_changes_anything(filesystems: dict[str, Scratch], own: Path,
 
 @pytest.mark.parametrize("user", ["root", "nobody"])
 @pytest.mark.parametrize("form", ["image", "device"])
-def test_what_is_damaged_or_foreign_stays_as_it_is(
+def test_damaged_and_other_images_are_unchanged(
     damaged: tuple[Path, str], own: Path, form: str, user: str
 ) -> None:
     """No journal is replayed, no superblock repaired, and no label written."""
@@ -300,6 +300,6 @@ RELATIVE = re.compile(r'\b(?:link|unlink|rename)\("[\w.]+"')
         ("sync() = 0", True),
     ],
 )
-def test_the_test_sees_a_change(call: str, *, is_change: bool) -> None:
+def test_change_is_detected(call: str, *, is_change: bool) -> None:
     """A real change is found in a trace."""
     assert bool(changes(f"123   {call}\n", "/own")) is is_change

@@ -64,19 +64,19 @@ def test_a_regular_file_with_a_filesystem_is_an_image() -> None:
 
 
 @pytest.mark.parametrize("kind", ["directory", "other"])
-def test_nothing_but_a_regular_file_is_looked_into(kind: str) -> None:
+def test_only_regular_files_are_read(kind: str) -> None:
     """A FIFO, for example, is not read."""
     assert look(holder(kind)) == PlainFile()
 
 
-def test_a_loop_device_that_is_mounted_stands_for_its_image() -> None:
+def test_mounted_loop_device_replaces_its_image() -> None:
     """The live superblock is audited, not the image."""
     host = holder().loop("loop0", "7:0", PATH).mount(50, "7:0", "/vm", "/dev/loop0")
     note = "the image behind /dev/loop0; name its directory for the one that contains it"
     assert look(host) == Superblocks((LOOP,), note)
 
 
-def test_so_does_what_lies_on_the_loop_device() -> None:
+def test_mounted_device_on_the_loop_device_replaces_the_image() -> None:
     """A volume on a loop device over the file is mounted: the file is in use."""
     host = (
         holder()
@@ -89,7 +89,7 @@ def test_so_does_what_lies_on_the_loop_device() -> None:
     assert found.device_numbers == (ON_LOOP,)
 
 
-def test_a_loop_device_over_another_file_is_no_matter() -> None:
+def test_loop_device_of_another_file_is_ignored() -> None:
     """Only filesystems on this image count."""
     host = holder().loop("loop0", "7:0", "/data/other.img").mount(50, "7:0", "/vm", "/dev/loop0")
     assert isinstance(look(host), Image)
@@ -169,7 +169,7 @@ def test_a_copy_by_e2image_is_distinguished() -> None:
     assert fs.stack.value.kind == "e2image"
 
 
-def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
+def test_gaps_of_an_image_have_hints() -> None:
     """Kernel, memory and fstab are those of the host that will mount it."""
     found = of_images(image())
     for gap in (found.kernel, found.memory, found.fstab, found.mounts, found.kernel_arguments):

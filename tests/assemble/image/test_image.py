@@ -176,7 +176,7 @@ def test_an_image_whose_only_filesystem_is_damaged_is_bad(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kept", [MIB, 16 * MIB - 1])
-def test_an_image_that_is_cut_short_is_audited_and_told(tmp_path: Path, kept: int) -> None:
+def test_truncated_image_is_audited_and_reported(tmp_path: Path, kept: int) -> None:
     """An interrupted copy still has a whole superblock."""
     image = make(tmp_path / "fs.img", "cut")
     grow(image, kept)
@@ -334,7 +334,7 @@ def beginnings(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     st.lists(st.tuples(st.integers(0, 3200), st.binary(min_size=1, max_size=8)), max_size=6),
     st.integers(0, 48 << 10),
 )
-def test_whatever_is_spoilt_the_answer_is_one_of_three(
+def test_any_damage_gives_one_of_three_results(
     beginnings: list[bytes], which: int, changes: list[tuple[int, bytes]], kept: int
 ) -> None:
     """No input makes the search raise or loop."""
@@ -348,7 +348,7 @@ def test_whatever_is_spoilt_the_answer_is_one_of_three(
         assert source.asked < 1100
 
 
-def test_the_beginnings_that_are_spoilt_are_images_before(beginnings: list[bytes]) -> None:
+def test_undamaged_samples_are_images(beginnings: list[bytes]) -> None:
     """Otherwise the property above would prove nothing."""
     assert [type(find_image(Bytes(data), "image")) for data in beginnings] == [Image] * 4
 

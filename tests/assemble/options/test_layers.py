@@ -189,7 +189,7 @@ def test_the_stripe_is_taken_from_the_fields_as_the_kernel_takes_it(
         {"features": frozenset(), "mount_option_string": "data=journal"},
     ],
 )
-def test_without_a_journal_nothing_speaks_of_a_data_mode(fields: dict[str, object]) -> None:
+def test_no_data_mode_layers_without_a_journal(fields: dict[str, object]) -> None:
     """The kernel clears the mode, whatever the bits are."""
     assert layers("data", fields=fields) == []
 

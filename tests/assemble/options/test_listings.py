@@ -42,7 +42,7 @@ LIE = {"block_validity": "block_validity", "barrier": "barrier", "acl": "acl"}
         ("barrier", [], None),
     ],
 )
-def test_silence_means_what_the_kernel_compares_the_option_with(
+def test_meaning_of_an_unlisted_option(
     name: str, layers: list[tuple[Provenance, str]], expected: str | None
 ) -> None:
     """The kernel compares a switch with all layers together, but a value with one layer only."""
@@ -68,7 +68,7 @@ def test_silence_means_what_the_kernel_compares_the_option_with(
         ({"barrier": "nobarrier"}, (4, 19, 222), False, False),
     ],
 )
-def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
+def test_mount_table_without_a_journal_is_unreliable_from_4_4_to_5_1(
     shown: dict[str, str], upstream: tuple[int, ...] | None, *, has_journal: bool, expected: bool
 ) -> None:
     """The unreliable table is recognized by options that a correct table hardly ever prints."""
@@ -127,7 +127,7 @@ def test_a_false_token_of_the_file_is_left_out(
     assert ("dax" in (read_tokens(sources).in_file or {})) is believed
 
 
-def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
+def test_data_ordered_of_an_unknown_kernel_has_no_origin() -> None:
     """Without the kernel's version, data=ordered may be the kernel's own default."""
     found = provenance_of_listed(
         spec_named("data"), "data=ordered", None, superblock_read=True, is_default=False

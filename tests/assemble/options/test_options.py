@@ -33,7 +33,7 @@ TUNED = superblock(
 
 @pytest.mark.parametrize("era", BOOTED_KERNELS, ids=str)
 @pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
-def test_a_default_host_hides_nothing(era: BootedKernel, on_disk: Unknown | None) -> None:
+def test_default_host_has_no_hidden_options(era: BootedKernel, on_disk: Unknown | None) -> None:
     """No kernel's default display makes an option look hidden, with or without root."""
     assert resolve(era.release[: era.release.rindex(".")], on_disk=on_disk).hidden == ()
 
@@ -223,7 +223,7 @@ def test_what_the_mount_table_shows_was_given_to_mount(
 )
 @pytest.mark.parametrize("on_disk", [TUNED, NO_SUPERBLOCK], ids=["read", "unread"])
 @pytest.mark.parametrize("release", ["4.14", "4.19", "6.1", "7.2"])
-def test_an_explicit_opposite_betrays_the_superblock(
+def test_explicit_opposite_reveals_the_superblock_default(
     release: str, table: str, name: str, baseline: str, on_disk: object
 ) -> None:
     """`barrier` in a mount table proves that the superblock's default is nobarrier."""
@@ -236,7 +236,7 @@ def test_an_explicit_opposite_betrays_the_superblock(
     )
 
 
-def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
+def test_every_source_of_an_option_is_a_layer() -> None:
     """The layers are in the order in which the kernel applies them."""
     on_disk = superblock(default_mount_options=("nobarrier",), mount_option_string="barrier")
     options = resolve(
@@ -306,7 +306,7 @@ def test_a_hidden_data_journal_is_found_by_its_bits_and_its_side_effects_are_imp
 
 @pytest.mark.parametrize("fstype", ["ext3", "ext2"])
 @pytest.mark.parametrize("on_disk", [None, NO_SUPERBLOCK], ids=["read", "unread"])
-def test_ext3_has_no_delayed_allocation_and_nobody_hid_it(
+def test_ext3_without_delayed_allocation_is_not_hidden(
     fstype: str, on_disk: Unknown | None
 ) -> None:
     """The ext4 driver leaves delalloc off for ext2 and ext3."""
@@ -359,9 +359,7 @@ def test_the_word_fc_debug_force_is_believed_from_6_3_on(
 
 @pytest.mark.parametrize("release", ["4.14", "4.19"])
 @pytest.mark.parametrize("on_disk", ["read", "unread"])
-def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
-    release: str, on_disk: str
-) -> None:
+def test_old_mount_table_without_a_journal_is_ignored(release: str, on_disk: str) -> None:
     """The table prints defaults that are on and omits nobarrier: none was given to mount."""
     changes = {"data=ordered": "", "barrier": "nobarrier"}
     changes |= {"journal_checksum": "nojournal_checksum"}
@@ -383,7 +381,7 @@ def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
     assert barrier.baseline == ("barrier" if on_disk == "read" else None)
 
 
-def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
+def test_superblock_options_count_if_the_mount_table_is_unreliable() -> None:
     """The bits are read from the superblock itself and are still reported as hidden."""
     options = resolve(
         "4.14",
@@ -396,7 +394,7 @@ def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
     ]
 
 
-def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
+def test_fixed_stable_kernel_is_reliable_without_a_journal() -> None:
     """4.19.222 is fixed: an option that its table does not list is evidence."""
     options = resolve(
         "4.19",
@@ -605,7 +603,7 @@ def test_the_machine_tells_whether_pages_may_be_large(
     ("name", "token"),
     [("barrier", "barrier"), ("delalloc", "delalloc"), ("data", "data=ordered")],
 )
-def test_without_the_options_file_table_and_superblock_together_tell(name: str, token: str) -> None:
+def test_options_from_mount_table_and_superblock(name: str, token: str) -> None:
     """The kernel's default is in force if neither the mount table nor the superblock sets one."""
     options = resolve(file=NO_FILE)
     assert options.token(name) == Known(token, "Linux 6.1.192")
@@ -616,7 +614,7 @@ def test_without_the_options_file_table_and_superblock_together_tell(name: str, 
     ("name", "token"),
     [("barrier", "nobarrier"), ("delalloc", "nodelalloc"), ("data", "data=writeback")],
 )
-def test_without_the_options_file_the_superblock_convicts(name: str, token: str) -> None:
+def test_unlisted_option_without_options_file_is_from_the_superblock(name: str, token: str) -> None:
     """An option that is not listed has the superblock's value, and the superblock is cited."""
     options = resolve(file=NO_FILE, on_disk=TUNED)
     found = option(options, name)
@@ -624,7 +622,7 @@ def test_without_the_options_file_the_superblock_convicts(name: str, token: str)
 
 
 @pytest.mark.parametrize("name", ["barrier", "delalloc", "data", "auto_da_alloc", "errors"])
-def test_without_file_and_superblock_silence_is_not_on(name: str) -> None:
+def test_unlisted_option_without_file_and_superblock_is_unknown(name: str) -> None:
     """A mount table without nobarrier does not prove barriers: the superblock may turn them off."""
     options = resolve(file=NO_FILE, on_disk=NO_SUPERBLOCK)
     assert options.find(name) is None
@@ -633,7 +631,7 @@ def test_without_file_and_superblock_silence_is_not_on(name: str) -> None:
     )
 
 
-def test_without_file_and_superblock_the_mount_tables_words_still_count() -> None:
+def test_listed_options_count_without_file_and_superblock() -> None:
     """Options that the mount table lists are in force."""
     options = resolve(file=NO_FILE, table="rw,nobarrier", on_disk=NO_SUPERBLOCK)
     assert options.token("barrier") == Known("nobarrier", TABLE)
@@ -655,7 +653,7 @@ def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> No
         ("2.6.32-754.el6.x86_64", "Linux lists all options since 3.4"),
     ],
 )
-def test_a_gap_always_says_how_to_fill_it(release: str, hint: str) -> None:
+def test_every_gap_has_a_hint(release: str, hint: str) -> None:
     """The superblock is known; options that it does not contain need the options file."""
     found = resolve_options(sources(file=NO_FILE)._replace(kernel=known(kernel(release))))
     assert isinstance(found, Known)
@@ -664,7 +662,7 @@ def test_a_gap_always_says_how_to_fill_it(release: str, hint: str) -> None:
     assert gap.hint == hint
 
 
-def test_without_any_place_nothing_is_known() -> None:
+def test_no_source_gives_unknown_options() -> None:
     """Without the file, the mount table and the superblock, all options are unknown."""
     found = resolve_options(sources(file=NO_FILE, table=NO_MOUNT, on_disk=NO_SUPERBLOCK))
     assert found == Unknown(FILE, Why.ABSENT, "No such file or directory", "run as root")
@@ -687,7 +685,7 @@ def test_a_superblock_alone_establishes_no_option() -> None:
         ("noinit_itable", "rw", "init_itable", None),
     ],
 )
-def test_silence_about_a_value_means_what_the_kernel_compares_it_with(
+def test_meaning_of_an_unlisted_value(
     string: str, table: str, name: str, token: str | None
 ) -> None:
     """The kernel compares switches with the superblock's string, but not values."""

@@ -139,7 +139,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )
-def test_both_ways_agree(of: Plan) -> None:
+def test_simulation_and_closed_form_agree(of: Plan) -> None:
     """The closed form gives every position and parameter that mke2fs chooses."""
     one, other = predict(of), computed(of)
     assert (one.basis, other.basis) == ("simulated", "computed")
@@ -157,7 +157,7 @@ def test_both_ways_agree(of: Plan) -> None:
     flex=st.sampled_from([None, 1, 4, 16, 32]),
     ratio=st.sampled_from([None, 8192, 65536]),
 )
-def test_both_ways_agree_on_any_size(
+def test_simulation_and_closed_form_agree_on_any_size(
     gib: int, group: int | None, flex: int | None, ratio: int | None
 ) -> None:
     """This holds whenever both run and the closed form has no doubt."""

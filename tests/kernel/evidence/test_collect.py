@@ -161,7 +161,7 @@ def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "value", ["a[$(touch {executed})]", "0x1; touch {executed}", "0x", "0x08g"]
 )
-def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(
+def test_forged_line_of_dumpe2fs_is_not_evaluated(
     scratch: Make, executed: Path, shell: str, value: str
 ) -> None:
     """dumpe2fs prints the last mount point raw, and bash arithmetic runs commands in subscripts."""
@@ -179,7 +179,7 @@ def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(
 
 @some_shells
 @pytest.mark.usefixtures("steady_limits")
-def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -> None:
+def test_report_of_the_snapshot_equals_the_live_report(scratch: Make, shell: str) -> None:
     """Verdicts, findings, evidence and gaps are equal in the live and the replayed audit."""
     one = scratch().make().tune("-o", "nodelalloc").mount("nobarrier,noauto_da_alloc,commit=99")
     number = number_of(one)
@@ -234,7 +234,7 @@ def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
 
 
 @some_shells
-def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> None:
+def test_devices_of_fstab_are_captured(scratch: Make, etc: Path, shell: str) -> None:
     """Devices by identifier and by path are captured, and mount points through links."""
     label = unique_label("my ")
     one = scratch("data dir").make("-L", label).mount()
@@ -256,7 +256,7 @@ def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> N
     assert differing_answers(shell, [number_of(one)]) == {}
 
 
-def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: Path) -> None:
+def test_loop_device_stack_is_captured(scratch: Make, tmp_path: Path) -> None:
     """For an image on a filesystem in an image, both stacks are captured down to the disk."""
     outer = scratch("outer").make(size="200M").mount()
     inner = Scratch(outer.mount_point / "inner", tmp_path / "inner mount").make().mount()
@@ -307,7 +307,7 @@ IMPATIENT = with_one_second_limit(
 
 
 @some_shells
-def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
+def test_unkillable_command_does_not_stop_the_rest(
     scratch: Make, tmp_path: Path, shell: str
 ) -> None:
     """timeout(1) would wait forever for a process that a frozen filesystem blocks."""
@@ -386,7 +386,7 @@ def test_a_system_of_busybox_alone_can_be_captured(busybox_root: Path) -> None:
     assert "nobarrier" in [option.token for option in need(fs.options).options]
 
 
-def test_an_ordinary_user_gets_what_the_live_source_gets(scratch: Make, tmp_path: Path) -> None:
+def test_capture_without_root_equals_the_live_source(scratch: Make, tmp_path: Path) -> None:
     """As nobody the superblock is refused with the same hint, and the options are read."""
     tmp_path.chmod(0o755)
     one = scratch().make().mount("nobarrier")

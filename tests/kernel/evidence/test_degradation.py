@@ -85,7 +85,7 @@ def tool(directory: Path, name: str, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
-def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> None:
+def test_hidden_options_are_found_without_root(scratch: Make) -> None:
     """As nobody, the options file and the mount table reveal what the superblock hides."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     one.mount_point.chmod(0o755)
@@ -95,7 +95,7 @@ def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> No
     assert outcomes(document)["DUR001"] == "fail"
 
 
-def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_path: Path) -> None:
+def test_scan_without_tools_uses_proc_and_sys(scratch: Make, tmp_path: Path) -> None:
     """Without dumpe2fs, lsblk and dmsetup, rules that need only /proc and /sys are judged."""
     one = scratch().make().mount("nobarrier")
     report = report_with(tmp_path / "no-tools")
@@ -120,7 +120,7 @@ def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_pa
         ("exit 3", PATIENCE_SECONDS, Why.FAILED),
     ],
 )
-def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
+def test_failing_dumpe2fs_is_one_gap(
     scratch: Make, tmp_path: Path, script: str, seconds: float, why: Why
 ) -> None:
     """A hung, babbling or failing dumpe2fs is one gap, and the superblock's bytes replace it.
@@ -152,7 +152,7 @@ def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
         run("losetup", "--detach", device)
 
 
-def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Make) -> None:
+def test_scan_without_sys(scratch: Make) -> None:
     """With /sys hidden, disabled barriers are found; the unknown disks are reported as a gap."""
     one = scratch().make().mount("nobarrier")
     with overmounted("/sys"):
@@ -166,7 +166,7 @@ def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Ma
     assert document["complete"] is False
 
 
-def test_without_the_options_file_nothing_is_guessed(scratch: Make) -> None:
+def test_scan_without_the_options_file(scratch: Make) -> None:
     """With /proc/fs hidden, the superblock shows it; a plain mount table alone would not."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     with overmounted("/proc/fs"):
@@ -176,7 +176,7 @@ def test_without_the_options_file_nothing_is_guessed(scratch: Make) -> None:
     assert outcomes(document)["DUR001"] == "fail"
 
 
-def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
+def test_barriers_are_undetermined_without_options_file_and_superblock(
     scratch: Make,
 ) -> None:
     """`rw,relatime` in a mount table proves nothing: the verdict is undetermined, not a pass."""
@@ -189,7 +189,7 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
     assert document["complete"] is False
 
 
-def test_a_view_without_proc_fs_and_sys_fs_says_what_it_may_have_missed() -> None:
+def test_scan_without_proc_fs_and_sys_fs_has_a_gap() -> None:
     """If neither list of live superblocks can be read, the report has a gap."""
     with overmounted("/proc/fs", "/sys/fs"):
         document = scan_json()

@@ -76,7 +76,7 @@ def codes(document: dict[str, Any]) -> set[str]:
 @pytest.mark.usefixtures("steady_limits")
 @pytest.mark.parametrize("form", ["tar", "text"])
 @pytest.mark.parametrize("captured", ["the host", "the targets"])
-def test_a_snapshot_is_audited_like_the_host(
+def test_audit_of_a_snapshot_equals_the_live_audit(
     mount_points: list[str], tmp_path: Path, captured: str, form: str
 ) -> None:
     """`scan --from` on the output of `collect` gives the whole live report, in either form."""
@@ -114,7 +114,7 @@ def number_of(one: Scratch) -> str:
     return f"{os.major(number)}:{os.minor(number)}"
 
 
-def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path: Path) -> None:
+def test_lean_omits_large_answers(scratch: Make, udev_data: Path, tmp_path: Path) -> None:
     """A lean snapshot lacks only the udev database and the group descriptors.
 
     Descriptors of a filesystem with few groups are smaller than its superblock, and stay.

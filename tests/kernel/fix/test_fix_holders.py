@@ -109,7 +109,7 @@ HELD = {
 
 @pytest.mark.parametrize("shell", NEED_CARE, indirect=True)
 @pytest.mark.parametrize(("hold", "release", "name"), HELD.values(), ids=HELD.keys())
-def test_the_check_names_what_holds_a_real_mount(
+def test_check_names_the_users_of_a_real_mount(
     shell: RemedyShell, hold: str, release: str, name: str
 ) -> None:
     """It passes before and after, in each shell."""
@@ -127,7 +127,7 @@ def test_the_check_names_what_holds_a_real_mount(
     ("parent", "propagation", "holds"),
     [("private", "private", True), ("private", "slave", True), ("shared", "slave", False)],
 )
-def test_a_copy_in_another_namespace_holds_it_unless_it_follows(
+def test_mount_in_another_namespace_blocks_unless_it_is_a_slave(
     shell: RemedyShell, parent: str, propagation: str, *, holds: bool
 ) -> None:
     """The private /tmp of a service is a slave of the host's mounts, and unmounts with them."""
@@ -157,7 +157,7 @@ subprocess.run(words, pass_fds=[pipe], check=True)
 """
 
 
-def test_an_automount_below_it_holds_it(shell: RemedyShell) -> None:
+def test_automount_below_the_mount_blocks_it(shell: RemedyShell) -> None:
     """An automount, as of x-systemd.automount, mounts again on the next access."""
     where = shell.folder / "where"
     shell.unmount()
@@ -175,7 +175,7 @@ def test_an_automount_below_it_holds_it(shell: RemedyShell) -> None:
     assert found(shell) == ""
 
 
-def test_a_swap_file_holds_it(shell: RemedyShell) -> None:
+def test_swap_file_blocks_the_unmount(shell: RemedyShell) -> None:
     """Unmounting fails while the swap file is in use."""
     within(shell, "dd if=/dev/zero of=swap bs=64k count=16 && chmod 600 swap && mkswap swap")
     if shell.run(f"{IN_MOUNT.format(folder=shell.folder)} swapon swap").returncode != 0:
@@ -196,7 +196,7 @@ unopened {device} name -p command undo done || stop "$problem"
 
 
 @pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (HANG_SECONDS, True)])
-def test_a_device_that_is_open_for_a_moment_is_looked_at_again(
+def test_briefly_opened_device_is_checked_again(
     shell: RemedyShell, seconds: int, *, is_refused: bool
 ) -> None:
     """A device is opened briefly by udev after each change; a virtual machine keeps it open."""

@@ -90,7 +90,7 @@ def play(scene: FixScenario, *options: str) -> dict[str, int]:
     return {key: int(value) for key, _, value in (w.partition("=") for w in recap.split())}
 
 
-def test_a_check_changes_nothing_and_a_second_run_neither(scene: FixScenario) -> None:
+def test_check_mode_and_second_run_change_nothing(scene: FixScenario) -> None:
     """After the first run the audit has none of the findings left."""
     rules = ("--select", "DUR001,CMP003")
     path = str(scene.folder / "fix.yml")

@@ -40,7 +40,7 @@ five have one; below ten hosts the share depends on chance, and one host must ha
     # Each runs in its own process and mount namespace, so they run in parallel.
     [pytest.param(how, marks=pytest.mark.xdist_group(how)) for how in ("commands", "script")],
 )
-def test_remedies_keep_their_laws_on_random_hosts(tmp_path: Path, how: str) -> None:
+def test_remedies_on_random_hosts(tmp_path: Path, how: str) -> None:
     """Each case draws a host; a script costs five times one remedy, and is run with a fault."""
     count = CASES if how == "commands" else max(CASES // 5, 6)
     arguments = (str(tmp_path), sys.executable, how, str(SEED), str(count))

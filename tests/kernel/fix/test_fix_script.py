@@ -62,7 +62,7 @@ def refused(done: subprocess.CompletedProcess[str], reason: str) -> None:
 
 
 @pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
-def test_it_applies_once_and_takes_back_exactly(made: Made, shell: list[str]) -> None:
+def test_apply_and_undo(made: Made, shell: list[str]) -> None:
     """The dry run changes nothing; a second --apply and a second --undo do nothing."""
     scene = made()
     scene.write_script(*TWO)
@@ -86,7 +86,7 @@ def test_it_applies_once_and_takes_back_exactly(made: Made, shell: list[str]) ->
     assert scene.state() == before
 
 
-def test_a_scan_behind_it_finds_nothing_of_what_was_applied(made: Made) -> None:
+def test_scan_after_apply_has_no_findings(made: Made) -> None:
     """The scan finds nothing immediately and nothing after the next mount."""
     scene = made("nobarrier,data=writeback", "-E", "mount_opts=nodelalloc")
     rules = "DUR001,DUR002,DUR003,CMP003"
@@ -112,7 +112,7 @@ ANEW = ("--disruption", "unmount", "--select", "DUR001,DUR003", "--fail-on", "lo
     ],
     ids=["two-fail", "two-kill", "anew-fail", "anew-late"],
 )
-def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
+def test_fault_at_any_call_is_recoverable(
     made: Made, options: str, chosen: tuple[str, ...], mode: str
 ) -> None:
     """Each remedy is in its old or new state; --undo restores, and --apply completes."""
@@ -138,7 +138,7 @@ def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
     assert len(lines) <= 3  # before, between the two edits, after
 
 
-def test_an_undo_that_is_killed_is_finished_by_the_next(made: Made) -> None:
+def test_killed_undo_is_completed_by_the_next(made: Made) -> None:
     """This holds for a kill at any call of --undo."""
     mode = "kill"
     scene = made("nobarrier,data=writeback")
@@ -178,7 +178,7 @@ def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
     assert scene.state() == before
 
 
-def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
+def test_changed_fstab_line_is_refused(made: Made) -> None:
     """Nothing is edited or remounted if an option in the line has changed since the audit."""
     scene = made()
     scene.write_script(*TWO)
@@ -189,7 +189,7 @@ def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
     assert scene.state() == before
 
 
-def test_a_remedy_alone_needs_the_edits_before_its_own(made: Made) -> None:
+def test_remedy_without_its_earlier_edits_is_refused(made: Made) -> None:
     """It is refused before its remount; the dry run shows it, as in Ansible's check mode."""
     scene = made("noatime,commit=300")
     run("mount", "-o", "remount,nobarrier", scene.device, scene.mount_point)
@@ -277,7 +277,7 @@ def test_an_fstab_that_cannot_be_replaced_is_refused(
         restore()
 
 
-def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
+def test_hanging_mount_point_of_another_line_does_not_block_the_edit(made: Made) -> None:
     """The check by findmnt looks up the directories of all lines it is given, and would hang."""
     scene = made()
     place, top = scene.folder / "dead", scene.folder / "top"
@@ -300,9 +300,7 @@ def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
 
 
 @pytest.mark.parametrize("free_bytes", range(20, 200, 15))
-def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
-    made: Made, free_bytes: int
-) -> None:
+def test_full_disk_for_the_state_file(made: Made, free_bytes: int) -> None:
     """An interrupted remedy is rolled back, although nothing more can be recorded."""
     scene = made("nobarrier,data=writeback")
     scene.write_script(*ANEW)
@@ -324,7 +322,7 @@ def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
     assert (after["fstab"] == before["fstab"]) == (after["options"] == before["options"])
 
 
-def test_two_do_not_run_at_once(made: Made) -> None:
+def test_concurrent_runs_are_refused(made: Made) -> None:
     """The lock names the process that holds it; if the process is gone, the lock is stale."""
     scene = made()
     scene.write_script(*TWO)
@@ -354,7 +352,7 @@ def test_only_its_owner_reads_the_state(made: Made) -> None:
     assert oct(scene.script.stat().st_mode) == "0o100700"
 
 
-def test_a_folder_that_is_there_keeps_its_mode(made: Made) -> None:
+def test_existing_folder_keeps_its_mode(made: Made) -> None:
     """Another user may read the service's metrics there; even the mode of /tmp was changed."""
     scene = made()
     scene.write_script(*TWO)
@@ -440,7 +438,7 @@ def bound_elsewhere(scene: FixScenario) -> Callable[[], object]:
         (state_behind_a_link, "where this script records its steps"),
     ],
 )
-def test_what_holds_a_filesystem_is_named_before_the_unmount(
+def test_users_of_a_filesystem_are_named_before_the_unmount(
     made: Made, prepare: Callable[[FixScenario], Callable[[], object]], reason: str
 ) -> None:
     """An unmount despite such a holder would exit with 0 and change nothing."""

@@ -81,7 +81,7 @@ def check_steps(scene: FixScenario) -> tuple[Step, ...]:
     )
 
 
-def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: FixScenario) -> None:
+def test_filesystem_that_e2fsck_refuses_stays_unmounted(scene: FixScenario) -> None:
     """The message shows the mount command; neither --apply nor --undo mounts it before."""
     write(scene, *check_steps(scene))
     # Two files share blocks: e2fsck -p cannot repair that, and exits with 4.
@@ -175,7 +175,7 @@ def test_a_directory_that_cannot_be_listed_is_refused(scene: FixScenario) -> Non
     assert "1 to apply" in scene.run_script().stdout
 
 
-def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: FixScenario) -> None:
+def test_step_without_effect_fails_and_is_rolled_back(scene: FixScenario) -> None:
     """Each step is verified by its result."""
     mark = scene.folder / "mark"
     write(
@@ -190,7 +190,7 @@ def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: FixSc
     assert not mark.exists()
 
 
-def test_a_remedy_that_is_not_verified_is_taken_back(scene: FixScenario) -> None:
+def test_unverified_remedy_is_rolled_back(scene: FixScenario) -> None:
     """Its own checks run after all steps."""
     mark = scene.folder / "mark"
     write(
@@ -237,7 +237,7 @@ mount {device} {where}"""
     ],
     ids=["reserve", "no reserve", "errors", "owner", "stripe", "string", "queue"],
 )
-def test_a_value_that_was_changed_since_is_refused(
+def test_changed_value_is_refused(
     scene: FixScenario, change: str, steps: Callable[[Filesystem], tuple[Step, ...]]
 ) -> None:
     """A rollback could not restore it. The audited and the wanted value are accepted."""
@@ -260,7 +260,7 @@ def test_a_value_that_was_changed_since_is_refused(
     Path(f"/sys/block/{scene.name}/queue/wbt_lat_usec").write_text("-1")  # the default
 
 
-def test_what_cannot_be_undone_is_named_and_counted(scene: FixScenario) -> None:
+def test_irreversible_steps_are_named_and_counted(scene: FixScenario) -> None:
     """This includes commands after a guard; no message claims that the old state is back."""
     held = scene.folder / "held"
     write(
@@ -332,7 +332,7 @@ def test_an_interrupted_run_says_how_to_go_on(scene: FixScenario) -> None:
     assert (done.returncode, "interrupted: --undo takes back" in done.stderr) == (143, True)
 
 
-def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
+def test_hostile_names_are_not_executed(tmp_path: Path, etc: Path) -> None:
     """A mount point with blanks, quotes, a newline and a command is not executed."""
     where = tmp_path / "a b'\"$(touch pwned)\n#é\\"
     where.mkdir()
@@ -363,7 +363,7 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link", "made"])
-def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: FixScenario, name: str) -> None:
+def test_mount_by_fstab_is_undone_at_any_path(scene: FixScenario, name: str) -> None:
     """Names spelled with printf, and links, were not found in the mount table.
 
     A directory that mount(8) creates could not be listed beforehand.

@@ -121,7 +121,7 @@ def calls_until_the_mount(scene: FixScenario) -> int:
         (map_ids, "is an idmapped mount", "No commands: it is an idmapped mount"),
     ],
 )
-def test_what_no_mount_brings_back_is_not_unmounted(
+def test_no_unmount_if_a_mount_cannot_restore_the_state(
     scene: FixScenario, change: Callable[[FixScenario], None], reason: str, omitted: str
 ) -> None:
     """Neither an old script nor a new one unmounts it: it stayed unmounted, or lost its owners."""
@@ -203,7 +203,7 @@ def test_a_step_that_only_an_unmount_takes_back_keeps_the_settings(listed: FixSc
     assert "OPTS=x-a" in str(listed.state()["kept by mount(8)"])
 
 
-def test_what_mount_keeps_comes_back(scene: FixScenario) -> None:
+def test_user_options_are_restored(scene: FixScenario) -> None:
     """A script written before the option was set refuses; a new one restores the option."""
     scene.write_script(*ANEW)
     keep(scene)
@@ -217,7 +217,7 @@ def test_what_mount_keeps_comes_back(scene: FixScenario) -> None:
     assert scene.state() == before
 
 
-def test_an_undo_does_not_mount_what_has_failed_since(scene: FixScenario) -> None:
+def test_undo_does_not_mount_after_an_error(scene: FixScenario) -> None:
     """The rollback would mount it, which permits the writes that the kernel has stopped."""
     scene.write_script(*ANEW)
     assert scene.run_script("--apply").returncode == 0

@@ -51,7 +51,7 @@ def test_superblock_defaults_are_in_force_while_the_mount_table_says_rw_relatime
     }
 
 
-def test_the_superblock_string_is_a_place_of_its_own(scratch: Make) -> None:
+def test_superblock_string_hides_an_option(scratch: Make) -> None:
     """`tune2fs -E mount_opts=` hides an option, and is distinguished from the bit field."""
     one = scratch().make().tune("-E", "mount_opts=noauto_da_alloc").mount()
     assert one.mount_table_options == "rw,relatime"
@@ -75,7 +75,7 @@ def test_an_errors_policy_of_the_superblock_is_hidden(scratch: Make) -> None:
     ]
 
 
-def test_a_default_filesystem_hides_nothing(scratch: Make) -> None:
+def test_default_filesystem_has_no_hidden_options(scratch: Make) -> None:
     """Mke2fs's defaults have no hidden option: noise would be a bug."""
     assert effective(scratch().make().mount()).hidden == ()
 

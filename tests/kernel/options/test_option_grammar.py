@@ -41,7 +41,7 @@ def takes(device: str, place: Path, options: str, fstype: str = "ext4") -> bool:
     return taken
 
 
-def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: Path) -> None:
+def test_kernel_treats_each_option_as_the_grammar_says(device: str, tmp_path: Path) -> None:
     """Accepted and ignored options mount, refused ones do not; the rest are not known."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     wrong = []
@@ -55,9 +55,7 @@ def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: 
 
 
 @pytest.mark.parametrize("fstype", ["ext2", "ext3"])
-def test_older_types_refuse_what_the_grammar_keeps_from_them(
-    device: str, tmp_path: Path, fstype: str
-) -> None:
+def test_older_types_refuse_options_of_ext4(device: str, tmp_path: Path, fstype: str) -> None:
     """The filesystem was made as that type, and can be mounted without the option."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device)
     assert takes(device, tmp_path / "mnt", "rw", fstype)
@@ -71,7 +69,7 @@ def test_older_types_refuse_what_the_grammar_keeps_from_them(
     assert not wrong, str(wrong)
 
 
-def test_without_a_journal_its_words_are_refused(device: str, tmp_path: Path) -> None:
+def test_journal_options_without_a_journal_are_refused(device: str, tmp_path: Path) -> None:
     """The data mode and the checksums are features of the journal."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", "-O", "^has_journal", device)
     for word in ("data=ordered", "data=journal", "journal_checksum", "nobarrier", "commit=5"):
@@ -89,7 +87,7 @@ def test_without_a_journal_its_words_are_refused(device: str, tmp_path: Path) ->
         "grpjquota=a",
     ],
 )
-def test_words_that_collide_are_refused_together(device: str, tmp_path: Path, options: str) -> None:
+def test_conflicting_options_are_refused(device: str, tmp_path: Path, options: str) -> None:
     """Each would be accepted alone, or with another partner."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     assert not takes(device, tmp_path / "mnt", options)

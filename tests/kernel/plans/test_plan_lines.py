@@ -63,7 +63,7 @@ def verdicts(host: Host) -> dict[str, Outcome]:
 @pytest.mark.parametrize(
     "words", [(), ("noatime",), ("noatime", "nobarrier"), ("nodelalloc", "data=writeback"), ("ro",)]
 )
-def test_what_is_mounted_is_what_was_predicted(
+def test_real_filesystem_equals_the_prediction(
     etc: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     """The real filesystem has the same verdicts and the same options in force."""
@@ -87,7 +87,7 @@ def test_what_is_mounted_is_what_was_predicted(
                 )
 
 
-def test_a_corrected_plan_is_what_it_is_judged_to_be(etc: Path, tmp_path: Path) -> None:
+def test_corrected_plan_passes_when_made(etc: Path, tmp_path: Path) -> None:
     """DUR001 fails on the plan, and passes on the corrected plan and the resulting filesystem."""
     with loop_device(tmp_path, GIB) as device:
         of = disk_plan("", "nobarrier", device=device, mount_point=str(tmp_path / "data"))
@@ -130,7 +130,7 @@ def test_fstab_mounts_it_the_same_way(etc: Path, tmp_path: Path, name: str) -> N
             assert host.filesystems[0].options == after.filesystems[0].options
 
 
-def test_the_metadata_lies_where_the_plan_says(etc: Path, tmp_path: Path) -> None:
+def test_metadata_locations_equal_the_plan(etc: Path, tmp_path: Path) -> None:
     """For a corrected stripe of twelve, each real bitmap and table is at its predicted place."""
     del etc
     with loop_device(tmp_path, 100 * GIB) as device:

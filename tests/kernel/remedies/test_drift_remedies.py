@@ -51,7 +51,7 @@ def test_drf001_keeps_a_remounted_option_over_an_unmount(scratch: Make, etc: Pat
     one.fsck()
 
 
-def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
+def test_drf001_remount_applies_fstab(scratch: Make, etc: Path) -> None:
     """The remount applies the intended option, and its rollback the old one."""
     one = scratch().make().mount("nobarrier")
     write_fstab(etc, one, "relatime")
@@ -74,7 +74,7 @@ def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) ->
     assert etc.read_bytes() == before
 
 
-def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
+def test_drf002_remount_activates_fstab_options(scratch: Make, etc: Path) -> None:
     """Options and flags that fstab sets take effect, and are rolled back."""
     one = scratch().make().mount("nodev")
     write_fstab(etc, one, "nodev,noatime,commit=30,nosuid,noinit_itable")
@@ -87,7 +87,7 @@ def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
     assert "nodev" in one.mount_table_options
 
 
-def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Path) -> None:
+def test_drf002_removes_an_inactive_data_mode_from_fstab(scratch: Make, etc: Path) -> None:
     """A remount cannot change a data mode; fstab can be changed to match."""
     one = scratch().make().mount()
     write_fstab(etc, one, "data=writeback")
@@ -116,7 +116,7 @@ def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc:
     assert "init_itable=20" not in one.mount_table_options
 
 
-def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
+def test_drf002_writes_the_active_option_to_fstab(scratch: Make, etc: Path) -> None:
     """The option in fstab is replaced by the one that a remount has put in force."""
     one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "commit=10")
@@ -129,7 +129,7 @@ def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
     assert etc.read_bytes() == before
 
 
-def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
+def test_drf006_mounts_the_entry(scratch: Make, etc: Path) -> None:
     """An entry whose device exists is mounted by the printed command, and rolled back."""
     one = scratch().make()
     one.mount_point.mkdir()
@@ -176,9 +176,7 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
 
 
 @pytest.mark.parametrize("word", ["strictatime", "sync", "nobarrier", "discard", "commit=300"])
-def test_drf001_does_not_write_down_what_another_rule_warns_of(
-    scratch: Make, etc: Path, word: str
-) -> None:
+def test_drf001_never_adds_a_dangerous_option_to_fstab(scratch: Make, etc: Path, word: str) -> None:
     """The finding names that rule, and offers no command that would make the option permanent."""
     one = scratch().make().mount(word)
     write_fstab(etc, one, "defaults")
@@ -213,7 +211,7 @@ def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: 
 
 
 @pytest.mark.parametrize("spelling", ["{0}", "/{0}", "{parent}/./mnt/", "{link}"])
-def test_drf006_knows_a_mount_point_however_it_is_spelt(
+def test_drf006_normalizes_mount_points(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str
 ) -> None:
     """mount(8) follows links and folds slashes; so does the audit, for a label and an image."""
@@ -230,7 +228,7 @@ def test_drf006_knows_a_mount_point_however_it_is_spelt(
 
 @pytest.mark.parametrize("spelling", ["/{0}", "{parent}/./mnt/", "{link}"])
 @pytest.mark.parametrize("word", ["Remount with the options", "Change fstab to match"])
-def test_drf002_cures_an_entry_however_its_place_is_spelt(
+def test_drf002_fixes_entries_with_unnormalized_mount_points(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
 ) -> None:
     """The remount finds the entry, and the edit finds the line."""
@@ -244,7 +242,7 @@ def test_drf002_cures_an_entry_however_its_place_is_spelt(
     assert one.judge("DRF002").outcome is Outcome.PASS
 
 
-def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -> None:
+def test_drf006_finds_another_filesystem_on_the_mount_point(scratch: Make, etc: Path) -> None:
     """A tmpfs on the mount point is not the filesystem that fstab names."""
     one = scratch().make()
     one.mount_point.mkdir()
@@ -267,9 +265,7 @@ def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
 @pytest.mark.parametrize(
     "word", ["bogus_opt=1", "noacl", "commit=x", "delalloc=1", "journal_async_commit", "nobh"]
 )
-def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
-    scratch: Make, etc: Path, word: str
-) -> None:
+def test_drf002_removes_refused_and_ignored_options(scratch: Make, etc: Path, word: str) -> None:
     """Refused options mount after the edit, and the rollback restores fstab."""
     one = scratch().make().mount("noatime")
     write_fstab(etc, one, f"noatime,{word}")
@@ -285,7 +281,7 @@ def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
     assert one.judge("DRF002").outcome is Outcome.FAIL
 
 
-def test_drf002_says_refused_of_what_mount_refuses(scratch: Make, etc: Path) -> None:
+def test_drf002_reports_options_that_mount_refuses(scratch: Make, etc: Path) -> None:
     """The entry passes `findmnt --verify`, but mount(8) fails."""
     one = scratch().make().mount()
     write_fstab(etc, one, "bogus_opt=1")

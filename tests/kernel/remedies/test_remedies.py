@@ -30,7 +30,7 @@ def group(rule: Rule, number: int) -> pytest.MarkDecorator:
         for number, (rule, case) in enumerate(CASES)
     ],
 )
-def test_the_remedy_cures_and_its_rollback_restores(
+def test_remedy_fixes_and_rollback_restores(
     rule: Rule, case: RemedyCase, tmp_path: Path, etc: Path
 ) -> None:
     """The rule fails before and passes after the printed commands; the rollback restores all."""

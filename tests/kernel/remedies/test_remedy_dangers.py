@@ -44,9 +44,7 @@ def in_force(one: Scratch) -> set[str]:
     "fstab",
     ["nobarrier,discard,commit=99", "ro,nosuid,noexec,noatime,sync", "users,strictatime"],
 )
-def test_a_remount_brings_nothing_else_of_fstab_into_force(
-    scratch: Make, etc: Path, fstab: str
-) -> None:
+def test_remount_activates_no_other_fstab_option(scratch: Make, etc: Path, fstab: str) -> None:
     """Fstab sets more than is in force: the cure of one option changes no other."""
     one = scratch().make().mount("noauto_da_alloc")
     etc.write_text(f"{one.image} {one.mount_point} ext4 loop,{fstab} 0 0\n")
@@ -64,7 +62,7 @@ def test_a_remount_brings_nothing_else_of_fstab_into_force(
     assert in_force(one) == before
 
 
-def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> None:
+def test_no_command_for_an_overmounted_mount(scratch: Make) -> None:
     """A remount by mount point would affect the filesystem on top."""
     below = scratch("same").make().mount("nobarrier")
     device = below.device
@@ -76,9 +74,7 @@ def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> 
     assert above.judge("DUR001").outcome is Outcome.PASS
 
 
-def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
-    scratch: Make, etc: Path
-) -> None:
+def test_edit_of_a_changed_fstab_fails_and_keeps_copies(scratch: Make, etc: Path) -> None:
     """The verification of a line's second edit fails; the previous content is kept."""
     one = scratch().make().mount("commit=30,max_batch_time=30000")
     original = f"{one.image} {one.mount_point} ext4 loop,noatime 0 0\n"
@@ -187,7 +183,7 @@ def loop(scratch: Make) -> Iterator[tuple[Scratch, str]]:
         run("losetup", "--detach", device)
 
 
-def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc: Path) -> None:
+def test_nothing_is_mounted_if_e2fsck_fails(loop: tuple[Scratch, str], etc: Path) -> None:
     """Lines pasted one by one mounted the damaged filesystem; chained commands stop."""
     etc.write_text("")
     one, device = loop
@@ -206,7 +202,7 @@ def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc
 
 
 @pytest.mark.parametrize("by_another_node", [False, True])
-def test_what_a_process_has_open_is_not_checked(
+def test_open_device_is_not_checked(
     scratch: Make, tmp_path: Path, *, by_another_node: bool
 ) -> None:
     """A virtual machine opens its disk without O_EXCL, libvirt through another device node."""
@@ -228,7 +224,7 @@ def test_what_a_process_has_open_is_not_checked(
         run("losetup", "--detach", device)
 
 
-def test_what_a_device_is_a_part_of_may_not_be_open_either(tmp_path: Path) -> None:
+def test_partition_of_an_open_disk_is_not_checked(tmp_path: Path) -> None:
     """A virtual machine opens the whole disk: the partition's own opens do not show it."""
     images = [tmp_path / name for name in ("part", "whole")]
     devices = []

@@ -81,7 +81,7 @@ def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> N
     assert audited(image.parent)[0] == [(one.device, True)]
 
 
-def test_what_could_be_an_image_never_stands_for_its_filesystem(scratch: Make) -> None:
+def test_invalid_images_do_not_select_their_filesystem(scratch: Make) -> None:
     """Zeros, junk, and a disk without ext4 give exit code 2, and nothing is audited."""
     one = scratch().make().mount()
     disk, zeros, junk = (one.mount_point / name for name in ("empty.img", "zeros", "junk"))

@@ -145,7 +145,7 @@ def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
         run("losetup", "--detach", device)
 
 
-def test_what_is_not_ext4_is_reported_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
+def test_targets_not_on_ext4_are_reported_and_skipped(scratch: Make, tmpfs: Path) -> None:
     """Beside an auditable target, a wrong one causes a message and no usage error."""
     one = scratch().make().mount()
     devices, reported = audited(one.mount_point, tmpfs)
@@ -190,7 +190,7 @@ def test_a_report_is_never_written_over_a_block_device(scratch: Make) -> None:
         run("losetup", "--detach", device)
 
 
-def test_nothing_is_ordered_for_the_second_device_of_what_is_mounted(scratch: Make) -> None:
+def test_no_command_for_a_second_device_of_a_mounted_filesystem(scratch: Make) -> None:
     """Through it, e2fsck and tune2fs would write to the mounted filesystem."""
     one = scratch().make("-O", "^metadata_csum").mount()
     second = run("losetup", "--find", "--show", one.image).strip()
