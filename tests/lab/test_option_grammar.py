@@ -10,7 +10,7 @@ from support.builders import kernel
 
 
 @pytest.mark.parametrize("fstype", ["ext4", "ext3", "ext2"])
-def test_each_word_meets_the_fate_that_the_grammar_tells(any_guest: Guest, fstype: str) -> None:
+def test_kernel_treats_each_option_as_the_grammar_says(any_guest: Guest, fstype: str) -> None:
     """Accepted and ignored options mount, refused ones do not; the rest are not known."""
     upstream = kernel(any_guest.release).upstream
     wrong = []

@@ -113,7 +113,7 @@ def test_the_filesystem_is_sound_on_one_kernel(guest: Guest, scenario: str) -> N
     assert "Checking group summary information" in guest[scenario]["fsck"]
 
 
-def test_remedies_keep_their_laws_on_random_hosts(any_guest: Guest) -> None:
+def test_remedies_on_random_hosts(any_guest: Guest) -> None:
     """Only the named things change, the finding disappears, and the rollback restores all."""
     found = any_guest["random_remedies"]
     assert not found["broken"]

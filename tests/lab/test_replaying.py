@@ -13,7 +13,7 @@ from ext4audit.sources import Answer, Ask, ListDir
 from ext4audit.sources.captured import MapSource, open_captured, read_snapshot
 from lab.conftest import Guest
 from lab.support.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
-from lab.support.story import TAKEN_AT
+from lab.support.stack_audit import TAKEN_AT
 from lab.test_stacks import HOSTS, every_stack
 from support.hosts.snapshots import write_snapshot
 
@@ -22,7 +22,7 @@ UNPRIVILEGED = pytest.mark.parametrize("name", ["md_raid0", "lvm_striped"])
 
 def captures(guest: Guest, name: str, prefix: str = "") -> Path:
     """Return the directory in which the guest left the captures of a stack."""
-    return guest.machine.results / "captures" / f"{prefix}{guest[name]['story']}"
+    return guest.machine.results / "captures" / f"{prefix}{guest[name]['fixture']}"
 
 
 def answers(snapshot: Path) -> dict[Ask, Answer]:

@@ -255,9 +255,9 @@ def test_the_fixture_host_answers_all_that_is_asked(guest: Guest, name: str) -> 
 
     test_fixture_hosts.py judges the kept snapshot without the lab.
     """
-    story = guest[name]["story"]
-    new = guest.machine.results / "fixtures" / story
-    kept = HOSTS / story / "snapshot"
+    fixture = guest[name]["fixture"]
+    new = guest.machine.results / "fixtures" / fixture
+    kept = HOSTS / fixture / "snapshot"
     if os.environ.get("UPDATE_FIXTURES") == "1":
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(new, kept)

@@ -56,7 +56,7 @@ def found(any_guest: Guest) -> JsonObject:
     return any_guest["forced_readonly"]
 
 
-def tell(found: JsonObject) -> None:
+def print_measurement(found: JsonObject) -> None:
     """Print the result, for readers of pytest -s."""
     print(f"\n{found['release']}:")
     for moment in ("before", "forced", "remount"):
@@ -81,7 +81,7 @@ def test_what_an_error_leaves_in_each_place(found: JsonObject, any_guest: Guest)
     On 6.1 and 6.12 only errors_count and the journal's errno reveal it. The newest kernel
     shows emergency_ro beside rw, and has no errno in the journal.
     """
-    tell(found)
+    print_measurement(found)
     expected = KERNELS[any_guest.era]
     forced = found["forced"]
     assert (shown(forced), forced["write"]) == (expected.claim, expected.refusal)
@@ -105,9 +105,9 @@ def test_a_remount_repairs_nothing(found: JsonObject, any_guest: Guest) -> None:
 
 def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) -> None:
     """The snapshot holds the evidence of HLT002; UPDATE_FIXTURES=1 replaces the kept snapshot."""
-    story = f"forced-readonly-{'.'.join(found['release'].split('.')[:2])}"
-    new = any_guest.machine.results / "fixtures" / story
-    kept = HOSTS / story / "snapshot"
+    fixture = f"forced-readonly-{'.'.join(found['release'].split('.')[:2])}"
+    new = any_guest.machine.results / "fixtures" / fixture
+    kept = HOSTS / fixture / "snapshot"
     if os.environ.get("UPDATE_FIXTURES") == "1":
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(new, kept)

@@ -7,13 +7,13 @@ import pytest
 from lab.conftest import Guest
 
 MIB = 1 << 20
-WAYS = ("default", "noauto_da_alloc", "wbt off")
+MODES = ("default", "noauto_da_alloc", "wbt off")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def told(guest: Guest) -> None:
+def printed_measurement(guest: Guest) -> None:
     """Print the measurement, for readers of pytest -s."""
-    for name in WAYS:
+    for name in MODES:
         found = guest["rename_stall"][name]
         print(
             f"\n{name}: rename of {found['dirty_bytes'] // MIB} MiB dirty took "

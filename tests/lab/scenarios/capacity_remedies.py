@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.support.curing import WHERE, Patient, fstab_entry, remedies, told
 from lab.support.devices import disk, run
+from lab.support.remedy_trial import WHERE, RemedyTrial, fstab_entry, remedies, verdict_text
 from lab.support.scenario import JsonObject, scenario
 from support.filesystems.scratch import apply_remedy
 
@@ -26,20 +26,20 @@ def _grown(*options: str) -> JsonObject:
     WHERE.mkdir(exist_ok=True)
     with fstab_entry(device, WHERE, "defaults"):
         run("mount", WHERE)
-        return _grow(Patient(device, "CAP005"))
+        return _grow(RemedyTrial(device, "CAP005"))
 
 
-def _grow(patient: Patient) -> JsonObject:
-    before = patient.judge()
+def _grow(trial: RemedyTrial) -> JsonObject:
+    before = trial.judge()
     (remedy,) = remedies(before)
     apply_remedy(remedy)
-    after = told(patient.judge())
-    patient.mount_again()
+    after = verdict_text(trial.judge())
+    trial.mount_again()
     return {
-        "before": told(before),
+        "before": verdict_text(before),
         "after": after,
-        "persisted": told(patient.judge()),
+        "persisted": verdict_text(trial.judge()),
         "disruption": remedy.disruption.value,
         "commands": [f"{step.phase.value}: {step.command}" for step in remedy.lines],
-        "fsck": patient.fsck(),
+        "fsck": trial.fsck(),
     }

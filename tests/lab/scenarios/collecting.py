@@ -19,10 +19,10 @@ def compared(device: str, *shells: str) -> JsonObject:
     """Return where each shell's snapshot differs from the live source, by ask."""
     with mounted(device, mkfs=LAZY) as place:
         only = [_number(place)]
-        return {shell: _told(shell, only) for shell in shells}
+        return {shell: _differences(shell, only) for shell in shells}
 
 
-def _told(shell: str, only: list[DeviceNumber]) -> dict[str, list[str]]:
+def _differences(shell: str, only: list[DeviceNumber]) -> dict[str, list[str]]:
     found = differing_answers(shell, only)
     return {str(ask): [repr(live)[:300], repr(sent)[:300]] for ask, (live, sent) in found.items()}
 

@@ -13,8 +13,8 @@ from ext4audit.rules.health import hlt008_network_disk_timeout as hlt008
 from ext4audit.rules.layout import lay009_overlapping_devices as lay009
 from ext4audit.sources.live import LiveSource
 from lab.scenarios.queue_remedies import replay_udev_rules
-from lab.support.curing import Patient, prepared, told
 from lab.support.devices import disk, run
+from lab.support.remedy_trial import RemedyTrial, prepared, verdict_text
 from lab.support.scenario import JsonObject, scenario
 from support.filesystems.scratch import TAKEN_AT
 
@@ -27,8 +27,8 @@ FILES = Path("/mnt/cure")
 @scenario()
 def hlt008_network_disk_timeout() -> JsonObject:
     """Set the longest timeout, now and with a udev rule at each boot."""
-    with sold_as_network_disk(), prepared("HLT008", "defaults", disk("nvme")) as patient:
-        knob = Path(f"/sys/block/{Path(patient.device).name}/queue/io_timeout")
+    with sold_as_network_disk(), prepared("HLT008", "defaults", disk("nvme")) as trial:
+        knob = Path(f"/sys/block/{Path(trial.device).name}/queue/io_timeout")
         before = knob.read_text()
 
         def start_again() -> None:
@@ -36,11 +36,11 @@ def hlt008_network_disk_timeout() -> JsonObject:
             replay_udev_rules(knob.parents[1])
 
         try:
-            cured = patient.cure("Let the driver wait", again=start_again)
+            cured = trial.cure("Let the driver wait", again=start_again)
             restored = knob.read_text() == before
         finally:
             knob.write_text(before)
-        return {**cured, "knob_restored": restored, "fsck": patient.fsck()}
+        return {**cured, "knob_restored": restored, "fsck": trial.fsck()}
 
 
 @contextlib.contextmanager
@@ -58,24 +58,24 @@ def sold_as_network_disk() -> Iterator[None]:
 def cap008_thin_pool() -> JsonObject:
     """Fill a thin pool from the filesystem on it, and judge it repeatedly."""
     with thin_volume() as volume:
-        with prepared("CAP008", "defaults", volume) as patient:
-            empty = told(patient.judge())
-            nearly = first_alarm(patient)
+        with prepared("CAP008", "defaults", volume) as trial:
+            empty = verdict_text(trial.judge())
+            nearly = first_alarm(trial)
             fill(40)
-            full = patient.judge()
+            full = trial.judge()
         return {
             "empty": empty,
             "nearly": nearly,
-            "full": told(full),
+            "full": verdict_text(full),
             "message": full.findings[0].message if full.findings else "",
         }
 
 
-def first_alarm(patient: Patient) -> str:
+def first_alarm(trial: RemedyTrial) -> str:
     """Write MiB by MiB until the verdict changes, and return that verdict."""
     for _ in range(40):
         fill(1)
-        found = told(patient.judge())
+        found = verdict_text(trial.judge())
         if found != "pass":
             return found
     return "pass"
@@ -128,7 +128,7 @@ def judged(device: str, where: Path, *journal: str) -> str:
     run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", *journal, device, "150M")
     run("mount", "-o", "nobarrier", device, where)
     try:
-        return told(Patient(device, "DUR001", where).judge())
+        return verdict_text(RemedyTrial(device, "DUR001", where).judge())
     finally:
         run("umount", where)
 
@@ -149,8 +149,8 @@ def lay009_overlapping_partitions() -> JsonObject:
         subjects = {fs.device: fs for fs in host.filesystems}
         found = {each: judge(lay009.check, subjects[each], host) for each in (first, second)}
         return {
-            "verdicts": [told(verdict) for verdict in found.values()],
-            "others": [told(judge(lay009.check, fs, host)) for fs in host.filesystems
+            "verdicts": [verdict_text(verdict) for verdict in found.values()],
+            "others": [verdict_text(judge(lay009.check, fs, host)) for fs in host.filesystems
                        if fs.device not in found],
         }  # fmt: skip
     finally:

@@ -30,8 +30,8 @@ def plan_md_raid0() -> JsonObject:
         corrected = _plan(device, size, "-m 0 -g 32744 -G 16")
         run("umount", PLACE)
     return {
-        "planned": _told(planned),
-        "corrected": _told(corrected),
+        "planned": _predictions(planned),
+        "corrected": _predictions(corrected),
         "changes": planned["plan"]["changes"],
         "basis": planned["plan"]["basis"],
         "before": before,
@@ -48,7 +48,7 @@ def _plan(device: str, size: str, mkfs: str) -> Any:
     return json.loads(run_program(*program, *words.split(), *options, *kernel).stdout)
 
 
-def _told(report: Any) -> JsonObject:
+def _predictions(report: Any) -> JsonObject:
     """Return a plan's predictions: LAY001's outcome and the bitmaps of each member."""
     ((fs,), (verdict,)) = report["filesystems"], report["verdicts"]
     bitmaps = [

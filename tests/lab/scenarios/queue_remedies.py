@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ext4audit.facts.host import ActiveProfile, all_profiles
-from lab.support.curing import Patient, prepared
 from lab.support.devices import run
+from lab.support.remedy_trial import RemedyTrial, prepared
 from lab.support.scenario import JsonObject, scenario
 
 DIRTY_BYTES = 400 << 20
@@ -22,8 +22,8 @@ MAX_SECTORS_KB = 1280
 @scenario(every_era=True)
 def prf002_writeback_throttling() -> JsonObject:
     """Disable writeback throttling, now and with a udev rule at each boot."""
-    with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
-        knob = queue_attribute(patient, "wbt_lat_usec")
+    with for_builds() as trial, dirty_limit(DIRTY_BYTES), request_size(trial, MAX_SECTORS_KB):
+        knob = queue_attribute(trial, "wbt_lat_usec")
         latency = knob.read_text()
 
         def start_again() -> None:
@@ -31,33 +31,33 @@ def prf002_writeback_throttling() -> JsonObject:
             replay_udev_rules(knob.parents[1])
 
         try:
-            cured = patient.cure("Disable writeback throttling", again=start_again)
+            cured = trial.cure("Disable writeback throttling", again=start_again)
             restored = knob.read_text() == latency
         finally:
             knob.write_text(latency)
-        return {**cured, "knob_restored": restored, "fsck": patient.fsck()}
+        return {**cured, "knob_restored": restored, "fsck": trial.fsck()}
 
 
 @scenario()
 def prf002_dirty_limit() -> JsonObject:
     """Limit dirty memory, now and with a sysctl.d file at each boot."""
-    with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
+    with for_builds() as trial, dirty_limit(DIRTY_BYTES), request_size(trial, MAX_SECTORS_KB):
 
         def start_again() -> None:
             run("sysctl", "-q", "-w", f"vm.dirty_bytes={DIRTY_BYTES}")
             run("sysctl", "-q", "-p", "/etc/sysctl.d/60-ext4audit-dirty.conf")
 
-        cured = patient.cure("Limit dirty memory", again=start_again)
+        cured = trial.cure("Limit dirty memory", again=start_again)
         restored = int(Path("/proc/sys/vm/dirty_bytes").read_text()) == DIRTY_BYTES
-        return {**cured, "knob_restored": restored, "fsck": patient.fsck()}
+        return {**cured, "knob_restored": restored, "fsck": trial.fsck()}
 
 
 @contextlib.contextmanager
-def for_builds() -> Iterator[Patient]:
+def for_builds() -> Iterator[RemedyTrial]:
     """Prepare a filesystem with the profile for which PRF002 proposes remedies on any disk."""
     builds = ActiveProfile(all_profiles()["builds"])
-    with prepared("PRF002", "defaults") as patient:
-        yield replace(patient, see=lambda host: host._replace(profiles=(builds,)))
+    with prepared("PRF002", "defaults") as trial:
+        yield replace(trial, see=lambda host: host._replace(profiles=(builds,)))
 
 
 @contextlib.contextmanager
@@ -75,15 +75,15 @@ def dirty_limit(size_bytes: int) -> Iterator[None]:
         )
 
 
-def queue_attribute(patient: Patient, name: str) -> Path:
+def queue_attribute(trial: RemedyTrial, name: str) -> Path:
     """Return the sysfs file of an attribute of the device's queue."""
-    return Path(f"/sys/block/{Path(patient.device).name}/queue/{name}")
+    return Path(f"/sys/block/{Path(trial.device).name}/queue/{name}")
 
 
 @contextlib.contextmanager
-def request_size(patient: Patient, size_kb: int) -> Iterator[None]:
+def request_size(trial: RemedyTrial, size_kb: int) -> Iterator[None]:
     """Set the size of the kernel's largest request."""
-    knob = queue_attribute(patient, "max_sectors_kb")
+    knob = queue_attribute(trial, "max_sectors_kb")
     usual = knob.read_text()
     knob.write_text(str(size_kb))
     try:

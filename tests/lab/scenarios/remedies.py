@@ -7,8 +7,15 @@ from dataclasses import replace
 from ext4audit.evidence import Known
 from ext4audit.facts.host import ActiveProfile, Host, all_profiles
 from ext4audit.parsers import parse_kernel
-from lab.support.curing import WHERE, Patient, prepared, remedies, told, write_fstab
 from lab.support.devices import disk, md, mounted, run
+from lab.support.remedy_trial import (
+    WHERE,
+    RemedyTrial,
+    prepared,
+    remedies,
+    verdict_text,
+    write_fstab,
+)
 from lab.support.scenario import JsonObject, scenario
 
 AFFECTED = "4.19.91-18.al7.x86_64"
@@ -21,20 +28,20 @@ def dur001_nobarrier_on_a_mirror() -> JsonObject:
     members = [disk("wide"), disk("nvme")]
     with (
         md("1", members, "--size=163840", "--metadata=1.2") as device,
-        prepared("DUR001", "nobarrier", device) as patient,
+        prepared("DUR001", "nobarrier", device) as trial,
     ):
-        cured = patient.cure("Enable barriers")
-        return {**cured, "fsck": patient.fsck()}
+        cured = trial.cure("Enable barriers")
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
 def dur002_bits() -> JsonObject:
     """Undo `tune2fs -o`: two options that a remount can change back."""
-    with prepared("DUR002", "defaults", tune=["-o", "nobarrier,nodelalloc"]) as patient:
-        cured = patient.cure(
+    with prepared("DUR002", "defaults", tune=["-o", "nobarrier,nodelalloc"]) as trial:
+        cured = trial.cure(
             "Reset the superblock to the kernel's defaults", mount_after_rollback=True
         )
-        return {**cured, "fsck": patient.fsck()}
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
@@ -43,73 +50,73 @@ def dur002_string_and_data_mode() -> JsonObject:
     string = "noauto_da_alloc,nobarrier"
     with prepared(
         "DUR002", "defaults", tune=["-o", "journal_data_writeback"], string=string
-    ) as patient:
-        cured = patient.cure(
+    ) as trial:
+        cured = trial.cure(
             "Reset the superblock to the kernel's defaults", mount_after_rollback=True
         )
-        return {**cured, "fsck": patient.fsck()}
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
 def prf001_nodelalloc() -> JsonObject:
     """Remove nodelalloc from fstab, on a kernel treated as having the dioread_nolock defect."""
     with prepared("PRF001", "defaults,nodelalloc") as seen:
-        patient = replace(seen, see=_affected)
+        trial = replace(seen, see=_affected)
         cured = {
-            "delalloc": patient.cure("Enable delayed allocation"),
-            "dioread_lock": patient.cure("disable dioread_nolock"),
+            "delalloc": trial.cure("Enable delayed allocation"),
+            "dioread_lock": trial.cure("disable dioread_nolock"),
         }
-        return {**cured, "fsck": patient.fsck()}
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
 def drf001_remounted_by_hand() -> JsonObject:
     """Undo a manual remount whose options are not in fstab."""
     by_hand = "dioread_lock,commit=30"
-    with prepared("DRF001", "defaults") as patient:
+    with prepared("DRF001", "defaults") as trial:
         run("mount", "-o", f"remount,{by_hand}", WHERE)
-        cured = {"keep": patient.cure("Keep them: add")}
+        cured = {"keep": trial.cure("Keep them: add")}
         run("mount", "-o", f"remount,{by_hand}", WHERE)
-        cured["go back"] = patient.cure("Revert to the options of fstab")
-        return {**cured, "fsck": patient.fsck()}
+        cured["go back"] = trial.cure("Revert to the options of fstab")
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
 def drf002_fstab_was_edited() -> JsonObject:
     """Apply an edit of fstab that was made after the mount."""
-    with prepared("DRF002", "defaults") as patient:
-        write_fstab(patient.device, WHERE, "defaults,dioread_lock,noatime")
+    with prepared("DRF002", "defaults") as trial:
+        write_fstab(trial.device, WHERE, "defaults,dioread_lock,noatime")
         cured = {
-            "remount": patient.cure("Remount with the options of fstab"),
-            "correct": patient.cure("Change fstab to match the options in force"),
+            "remount": trial.cure("Remount with the options of fstab"),
+            "correct": trial.cure("Change fstab to match the options in force"),
         }
-        return {**cured, "fsck": patient.fsck()}
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario(every_era=True)
 def drf002_nodelalloc() -> JsonObject:
     """Apply nodelalloc added to fstab, which not every kernel accepts by remount."""
     with prepared("DRF002", "defaults") as seen:
-        patient = replace(seen, see=_with_tidb)
-        write_fstab(patient.device, WHERE, "defaults,nodelalloc")
-        offered = [remedy.summary for remedy in remedies(patient.judge())]
+        trial = replace(seen, see=_with_tidb)
+        write_fstab(trial.device, WHERE, "defaults,nodelalloc")
+        offered = [remedy.summary for remedy in remedies(trial.judge())]
         if "Remount with the options of fstab" not in offered[0]:
-            return {"offered": offered, "fsck": patient.fsck()}
+            return {"offered": offered, "fsck": trial.fsck()}
         return {
             "offered": offered,
-            **patient.cure("Remount with the options of fstab"),
-            "fsck": patient.fsck(),
+            **trial.cure("Remount with the options of fstab"),
+            "fsck": trial.fsck(),
         }
 
 
 @scenario()
 def drf006_not_mounted() -> JsonObject:
     """Mount an entry of fstab that is not mounted."""
-    with prepared("DRF006", "defaults") as patient:
+    with prepared("DRF006", "defaults") as trial:
         run("umount", WHERE)
-        cured = patient.cure("then mount the filesystem")
+        cured = trial.cure("then mount the filesystem")
         run("mount", WHERE)
-        return {**cured, "fsck": patient.fsck()}
+        return {**cured, "fsck": trial.fsck()}
 
 
 @scenario()
@@ -118,18 +125,18 @@ def lay001_recreate() -> JsonObject:
     members = [disk(f"raid0{number}") for number in range(4)]
     with md("0", members, "--chunk=512") as device:
         run("mkfs.ext4", "-q", "-F", device)
-        patient = Patient(device, "LAY001")
-        before = patient.judge()
+        trial = RemedyTrial(device, "LAY001")
+        before = trial.judge()
         (remedy,) = [each for each in remedies(before) if each.destructive]
         commands = [step.command for step in remedy.steps]
         for command in commands:
             run("sh", "-c", command)
-        after = told(patient.judge())
+        after = verdict_text(trial.judge())
         with mounted(device, mkfs=None):
-            persisted = told(patient.judge())
+            persisted = verdict_text(trial.judge())
         fsck = run("e2fsck", "-fn", device)
     return {
-        "before": told(before),
+        "before": verdict_text(before),
         "after": after,
         "persisted": persisted,
         "commands": commands,

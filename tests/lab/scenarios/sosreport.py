@@ -9,8 +9,8 @@ from pathlib import Path
 from lab.scenarios.stacks_md import CHUNK, raid_disks
 from lab.support.devices import md, mounted, run
 from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_audit import host_called_lab
 from lab.support.stacks import logical_volume
-from lab.support.story import host_called_lab
 
 PLACE = "/data"
 ARCHIVE = Path("/lab-results/sosreport.tar.gz")

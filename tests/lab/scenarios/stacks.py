@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lab.support.devices import disk
 from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_audit import audit_stack
 from lab.support.stacks import linear, scsi_disk, setting
-from lab.support.story import tell
 
 SMALLEST = "64M"
 """scsi_debug keeps its disk in the guest's memory."""
@@ -16,19 +16,19 @@ SMALLEST = "64M"
 @scenario()
 def virtio_write_back() -> JsonObject:
     """Audit the simplest stack: a virtio disk with a volatile cache."""
-    return tell("virtio-write-back", disk("wide"), without_barriers=True)
+    return audit_stack("virtio-write-back", disk("wide"), without_barriers=True)
 
 
 @scenario()
 def virtio_write_through() -> JsonObject:
     """Audit a virtio disk without a volatile cache."""
-    return tell("virtio-write-through", disk("through"), without_barriers=True)
+    return audit_stack("virtio-write-through", disk("through"), without_barriers=True)
 
 
 @scenario()
 def nvme() -> JsonObject:
     """Audit an NVMe disk with a volatile cache."""
-    return tell("nvme-plain", disk("nvme"), without_barriers=True)
+    return audit_stack("nvme-plain", disk("nvme"), without_barriers=True)
 
 
 @scenario()
@@ -40,14 +40,14 @@ def nvme_overridden() -> JsonObject:
     """
     device = disk("nvme")
     with setting(f"/sys/block/{device[5:]}/queue/write_cache", "write through"):
-        return tell("nvme-cache-overridden", device, without_barriers=True)
+        return audit_stack("nvme-cache-overridden", device, without_barriers=True)
 
 
 @scenario()
 def scsi_write_back() -> JsonObject:
     """Audit a SCSI disk whose mode page reports a cache."""
     with scsi_disk(80) as device:
-        return tell("scsi-write-back", device, size=SMALLEST, without_barriers=True)
+        return audit_stack("scsi-write-back", device, size=SMALLEST, without_barriers=True)
 
 
 @scenario()
@@ -56,11 +56,11 @@ def scsi_write_through() -> JsonObject:
     with scsi_disk(80) as device:
         (cache,) = Path(f"/sys/block/{device[5:]}/device/scsi_disk").glob("*/cache_type")
         with setting(cache, "write through"):
-            return tell("scsi-write-through", device, size=SMALLEST, without_barriers=True)
+            return audit_stack("scsi-write-through", device, size=SMALLEST, without_barriers=True)
 
 
 @scenario()
 def dm_linear() -> JsonObject:
     """Audit part of a disk, mapped by dmsetup."""
     with linear(disk("wide"), 8192, 1 << 21) as device:
-        return tell("dm-linear", device)
+        return audit_stack("dm-linear", device)

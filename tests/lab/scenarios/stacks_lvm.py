@@ -5,16 +5,16 @@ from __future__ import annotations
 from lab.scenarios.stacks_md import raid_disks
 from lab.support.devices import disk
 from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_audit import audit_stack
 from lab.support.stack_remedies import recreate, turn_barriers_on
 from lab.support.stacks import logical_volume
-from lab.support.story import tell
 
 
 @scenario()
 def lvm_linear() -> JsonObject:
     """Audit a linear volume, mounted without barriers that its fstab entry leaves enabled."""
     with logical_volume([disk("wide")], "-L", "1G") as device:
-        audited = tell("lvm-linear-nobarrier", device, options=("nobarrier",))
+        audited = audit_stack("lvm-linear-nobarrier", device, options=("nobarrier",))
         return {**audited, "cured": turn_barriers_on(device)}
 
 
@@ -26,5 +26,5 @@ def lvm_striped() -> JsonObject:
     the four disks hold them all.
     """
     with logical_volume(raid_disks(2, 0, 3, 1), "-L", "40G", "-i", "4", "-I", "64k") as device:
-        audited = tell("lvm-striped", device, size="34G", as_nobody=True)
+        audited = audit_stack("lvm-striped", device, size="34G", as_nobody=True)
         return {**audited, "recreated": recreate(device)}

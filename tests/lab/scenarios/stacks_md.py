@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lab.support.devices import disk, md
 from lab.support.scenario import JsonObject, scenario
+from lab.support.stack_audit import audit_stack
 from lab.support.stack_remedies import recreate
 from lab.support.stacks import luks, partitions
-from lab.support.story import tell
 
 CHUNK = "--chunk=512"
 GIB_SECTORS = 1 << 21
@@ -25,14 +25,14 @@ def md_raid0() -> JsonObject:
     LAY001 needs at least 16.
     """
     with md("0", raid_disks(2, 0, 3, 1), CHUNK) as device:
-        return tell("md-raid0-hot-member", device, size="34G", as_nobody=True)
+        return audit_stack("md-raid0-hot-member", device, size="34G", as_nobody=True)
 
 
 @scenario()
 def md_raid0_unequal() -> JsonObject:
     """Audit a RAID0 whose third member is smaller: md stripes it in zones."""
     with md("0", [*raid_disks(0, 1), disk("wide")], CHUNK, "--layout=alternate") as device:
-        return tell("md-raid0-unequal-members", device)
+        return audit_stack("md-raid0-unequal-members", device)
 
 
 @scenario()
@@ -45,7 +45,7 @@ def md_raid1_through() -> JsonObject:
         partitions(disk("through"), 2048, 4 * GIB_SECTORS, sectors=2 * GIB_SECTORS) as parts,
         md("1", parts, "--metadata=1.2") as device,
     ):
-        return tell(
+        return audit_stack(
             "md-raid1-write-through-nobarrier",
             device,
             options=("nobarrier",),
@@ -57,14 +57,14 @@ def md_raid1_through() -> JsonObject:
 def md_raid5() -> JsonObject:
     """Audit a RAID5 of three."""
     with md("5", raid_disks(0, 1, 2), CHUNK) as device:
-        return tell("md-raid5", device)
+        return audit_stack("md-raid5", device)
 
 
 @scenario()
 def md_raid10() -> JsonObject:
     """Audit a RAID10 of four."""
     with md("10", raid_disks(1, 0, 3, 2), CHUNK) as device:
-        return tell("md-raid10", device, without_barriers=True)
+        return audit_stack("md-raid10", device, without_barriers=True)
 
 
 @scenario()
@@ -78,7 +78,7 @@ def partition_on_md() -> JsonObject:
         md("0", raid_disks(0, 1), CHUNK) as device,
         partitions(device, start, sectors=20 * GIB_SECTORS) as parts,
     ):
-        audited = tell("partition-on-md", parts[0], size="18G")
+        audited = audit_stack("partition-on-md", parts[0], size="18G")
         return {**audited, "recreated": recreate(parts[0])}
 
 
@@ -86,4 +86,4 @@ def partition_on_md() -> JsonObject:
 def luks_on_md() -> JsonObject:
     """Audit LUKS on a RAID0 of three, whose odd number spreads the bitmaps evenly."""
     with md("0", raid_disks(0, 1, 2), CHUNK) as device, luks(device) as opened:
-        return tell("luks-on-md", opened, size="26G", without_barriers=True)
+        return audit_stack("luks-on-md", opened, size="26G", without_barriers=True)

@@ -18,7 +18,7 @@ from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")
 NOT_ROOT = "not-root-"
-"""Prefix of the name of a capture by nobody; the rest is the name of the stack's story."""
+"""Prefix of the name of a capture by nobody; the rest is the name of the stack's fixture."""
 NOBODY = 65534
 LIVE = "live.json"
 COLLECTED = "collect.tar.gz"

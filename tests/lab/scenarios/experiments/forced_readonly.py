@@ -16,7 +16,7 @@ from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot.writing import RecordingSource
 from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
-from lab.support.story import SNAPSHOTS, TAKEN_AT, host_called_lab
+from lab.support.stack_audit import SNAPSHOTS, TAKEN_AT, host_called_lab
 from support.hosts.snapshots import write_snapshot
 
 STORY = "forced-readonly"
@@ -87,7 +87,7 @@ def _try_to_write(place: Path) -> str:
     return "done"
 
 
-def _keep(story: str, name: str) -> None:
+def _keep(fixture: str, name: str) -> None:
     """Write the snapshot of a host in this state, with all error attributes of sysfs."""
     recorder = RecordingSource(LiveSource())
     number = Path(PLACE).stat().st_dev
@@ -95,4 +95,4 @@ def _keep(story: str, name: str) -> None:
     for file in ERRORS:
         recorder.fetch(ReadFile(f"/sys/fs/ext4/{name}/{file}"))
     SNAPSHOTS.mkdir(exist_ok=True)
-    write_snapshot(SNAPSHOTS / story, recorder.answers, taken_at=TAKEN_AT)
+    write_snapshot(SNAPSHOTS / fixture, recorder.answers, taken_at=TAKEN_AT)

@@ -43,7 +43,7 @@ def write_fstab(device: str, where: Path, options: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class RemedyTrial:
     """One filesystem and the rule that judges it; `see` changes the host before it is judged."""
 
     device: str
@@ -93,17 +93,17 @@ class Patient:
         if mount_after_rollback:
             self.mount_again()
         return {
-            "before": told(before),
-            "after": told(after),
-            "persisted": told(persisted),
-            "rolled_back": told(self.judge()),
+            "before": verdict_text(before),
+            "after": verdict_text(after),
+            "persisted": verdict_text(persisted),
+            "rolled_back": verdict_text(self.judge()),
             "fstab_restored": FSTAB.read_text() == fstab,
             "disruption": remedy.disruption.value,
             "commands": [f"{step.phase.value}: {step.command}" for step in remedy.lines],
         }
 
 
-def told(verdict: Verdict) -> str:
+def verdict_text(verdict: Verdict) -> str:
     """Return a verdict as text: "pass", or "fail" with the severities of its findings."""
     severities = sorted(finding.severity.value for finding in verdict.findings)
     return " ".join([verdict.outcome.value, *severities])
@@ -127,7 +127,7 @@ def prepared(
     *,
     tune: list[str] | None = None,
     string: str = "",
-) -> Iterator[Patient]:
+) -> Iterator[RemedyTrial]:
     """Make a small filesystem with an entry in fstab, and mount it with that entry."""
     device = device or disk("wide")
     run("mkfs.ext4", "-q", "-F", "-b", "4096", device, "150M")
@@ -139,7 +139,7 @@ def prepared(
     with fstab_entry(device, WHERE, options):
         run("mount", WHERE)
         try:
-            yield Patient(device, code)
+            yield RemedyTrial(device, code)
         finally:
             if WHERE.is_mount():
                 run("umount", WHERE)

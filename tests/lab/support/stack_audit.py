@@ -31,12 +31,12 @@ from support.hosts.snapshots import write_snapshot
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 SNAPSHOTS = Path("/lab-results/fixtures")
-PLACE = "/data"
+MOUNT_POINT = "/data"
 SMALL = "512M"
 DURABILITY = next(rule for rule in all_rules() if rule.code == "DUR001")
 
 
-def tell(
+def audit_stack(
     name: str,
     device: str,
     *,
@@ -46,7 +46,7 @@ def tell(
     without_barriers: bool = False,
     as_nobody: bool = False,
 ) -> JsonObject:
-    """Make a filesystem on a device, audit it, and write the snapshot of the story `name`.
+    """Make a filesystem on a device, audit it, and write the snapshot of the fixture `name`.
 
     `options` are the mount's, `fstab` those of its entry. `without_barriers` adds the severities
     of a second audit, with barriers off. `as_nobody` captures once more, without root. Returns
@@ -56,8 +56,8 @@ def tell(
     wipe_idle_disks()
     lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
     run("mkfs.ext4", "-q", "-F", "-E", lazy, "-U", identity, device, size)
-    entry = f"UUID={identity} {PLACE} ext4 {fstab} 0 2\n"
-    with host_called_lab(entry), mounted(device, *options, at=PLACE, mkfs=None):
+    entry = f"UUID={identity} {MOUNT_POINT} ext4 {fstab} 0 2\n"
+    with host_called_lab(entry), mounted(device, *options, at=MOUNT_POINT, mkfs=None):
         summary = _summary(_audit_and_keep(name))
         capture(name)
         if as_nobody:
@@ -65,7 +65,7 @@ def tell(
         grades = _without_barriers() if without_barriers else None
     members = [member["name"] for member in (summary["layout"] or {"members": []})["members"]]
     reads = bitmap_reads(device, members) if members else None
-    return {**summary, "story": name, "without_barriers": grades, "bitmap_reads": reads}
+    return {**summary, "fixture": name, "without_barriers": grades, "bitmap_reads": reads}
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def _rendered(report: Report) -> Any:
 
 
 def _number() -> DeviceNumber:
-    number = Path(PLACE).stat().st_dev
+    number = Path(MOUNT_POINT).stat().st_dev
     return DeviceNumber(os.major(number), os.minor(number))
 
 
@@ -143,7 +143,7 @@ def _stripe_offset(fs: Filesystem) -> int | None:
 
 def _without_barriers() -> list[list[str]]:
     """Turn barriers off, and return the severities and confidences of DUR001's findings."""
-    run("mount", "-o", "remount,nobarrier", PLACE)
+    run("mount", "-o", "remount,nobarrier", MOUNT_POINT)
     host = assemble_host(LiveSource(), TAKEN_AT, only=[_number()])
     verdict: Verdict = judge(DURABILITY, host.filesystems[0], host)
     return [[each.severity.value, each.confidence.value] for each in verdict.findings]
