@@ -28,11 +28,13 @@ from support.scheduler import ByFunction, send_fewer_events
 
 # A property must not fail because the machine is busy: by default, Hypothesis allows 200 ms for
 # each example and complains of slow data generation on a shared core.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # CI draws the same examples each time, so that its failures can be reproduced. Other runs draw new
 # examples, and only an eighth as many: those of CI take a minute.
-settings.register_profile("same", settings.get_profile("unhurried"), derandomize=True)
-settings.register_profile("eighth", settings.get_profile("unhurried"), max_examples=12)
+settings.register_profile("same", settings.get_profile("no-deadline"), derandomize=True)
+settings.register_profile("eighth", settings.get_profile("no-deadline"), max_examples=12)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "eighth"))
 
 # Under nohup and in the background of a shell these signals are ignored, and every process that a
@@ -54,15 +56,15 @@ HAS_PRIVATE_MOUNTS = pytest.StashKey[bool]()
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-ASKED_FOR = ("bench", "lab", "packages", "fleet")
+OPT_IN_MARKS = ("bench", "lab", "packages", "fleet")
 """The marks of tests that run only if `-m` names them: they are slow or need special resources."""
-ALONE = ("kernel", "browser", "shells")
+SERIAL_MARKS = ("kernel", "browser", "shells")
 """The marks of tests that run one after the other. Some kernel tests have groups of their own
 instead: tests of remedies use only their own device, and others mostly wait."""
 
-LONGEST_ID = 60
+MOST_ID_CHARACTERS = 60
 """Maximum characters of a parameter in a test id; texts that attack a parser have millions."""
-CLONE = f"{Path(__file__).parents[1]}/"
+CLONE_PATH = f"{Path(__file__).parents[1]}/"
 
 
 PART = os.environ.get("EXT4AUDIT_PART", "1/1")
@@ -138,10 +140,14 @@ def pytest_make_parametrize_id(val: object) -> str | None:
         if not val.isascii() or not val.decode("ascii").isprintable():
             return f"{len(val)} bytes"
         val = val.decode("ascii")
-    if not isinstance(val, str) or (len(val) <= LONGEST_ID and CLONE not in val):
+    if not isinstance(val, str) or (len(val) <= MOST_ID_CHARACTERS and CLONE_PATH not in val):
         return None
-    val = val.replace(CLONE, "")
-    return val if len(val) <= LONGEST_ID else f"{ascii(val[:LONGEST_ID])[1:-1]}, {len(val)} in all"
+    val = val.replace(CLONE_PATH, "")
+    return (
+        val
+        if len(val) <= MOST_ID_CHARACTERS
+        else f"{ascii(val[:MOST_ID_CHARACTERS])[1:-1]}, {len(val)} in all"
+    )
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -149,7 +155,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
     None leaves the number to the PYTEST_XDIST_AUTO_NUM_WORKERS variable of pytest-xdist.
     """
-    alone = config.option.markexpr in ASKED_FOR or config.getoption("--accept")
+    alone = config.option.markexpr in OPT_IN_MARKS or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
     if alone or files:
         return 0
@@ -177,18 +183,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests of one group run in one worker (`--dist loadgroup`): the whole machine shares its loop
     devices, and one browser serves all browser tests.
     """
-    unasked = frozenset(ASKED_FOR) - frozenset(re.findall(r"\w+", config.option.markexpr))
+    opted_out = frozenset(OPT_IN_MARKS) - frozenset(re.findall(r"\w+", config.option.markexpr))
     kept: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
     for item in items:
-        is_kept = _is_in_part(item) and unasked.isdisjoint(_marks(item))
+        is_kept = _is_in_part(item) and opted_out.isdisjoint(_marks(item))
         (kept if is_kept else deselected).append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = kept
     for item in items:
         marks = _marks(item)
-        name = next((name for name in ALONE if name in marks), None)
+        name = next((name for name in SERIAL_MARKS if name in marks), None)
         if name is not None and "xdist_group" not in marks:
             item.add_marker(pytest.mark.xdist_group(name))
     if WORKER in os.environ:  # a group is one long unit of work, so it must start first

@@ -110,7 +110,7 @@ def test_archives_with_fewer_files_give_no_better_verdicts(
     for loss in chance.sample(sorted(every), SAMPLED or len(every)):
         if not any(made.mark in name for name in every[loss]):
             continue  # no longer an archive of this form
-        calmer = better_verdicts(before, report_of(every[loss], made))
-        if shown := [each for each in calmer if each != ALLOWED_IMPROVEMENT]:
+        improved = better_verdicts(before, report_of(every[loss], made))
+        if shown := [each for each in improved if each != ALLOWED_IMPROVEMENT]:
             broken[loss] = shown
     assert broken == {}

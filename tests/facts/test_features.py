@@ -59,7 +59,7 @@ def test_the_banner_of_mke2fs() -> None:
         (V42, V45, ("64bit", "metadata_csum", "^metadata_csum_seed", "^orphan_file"), frozenset()),
     ],
 )
-def test_what_one_version_must_be_told_to_make_what_another_makes(
+def test_options_that_make_the_features_of_another_version(
     local: E2fsprogsVersion,
     target: E2fsprogsVersion,
     arguments: tuple[str, ...],

@@ -186,15 +186,13 @@ def test_fast_commits_by_release(release: str, confidence: str, severity: str) -
         ("Ubuntu 5.15.0-91.101-generic 5.15.131", "no"),
     ],
 )
-def test_the_signature_of_ubuntu_tells_the_stable_update(
-    signature: str | None, confidence: str
-) -> None:
+def test_signature_of_ubuntu_has_the_stable_update(signature: str | None, confidence: str) -> None:
     """Without it, 5.15.0-91 may be any 5.15 kernel; with it, the exposure is at best possible."""
     of = kernel("5.15.0-91-generic", "#101-Ubuntu SMP", signature)
     assert grade("KRN003", of) == confidence
 
 
-def test_an_unknown_update_says_who_tells_it() -> None:
+def test_unknown_update_has_a_hint() -> None:
     """The hint names the two files."""
     found = exposure("KRN001", known(kernel("6.1.0-18-amd64"), "uname"))
     assert isinstance(found, Unknown)

@@ -117,7 +117,7 @@ def kernel(release: str, version: str = "", signature: str | None = None) -> Ker
     ],
     ids=lambda value: value.release if isinstance(value, Kernel) else "",
 )
-def test_a_kernel_tells_whose_it_is_and_what_it_builds_on(found: Kernel, tree: KernelTree) -> None:
+def test_vendor_and_base_of_a_kernel(found: Kernel, tree: KernelTree) -> None:
     """Release, version string and signature are used, but never os-release."""
     assert identify(found) == tree
 

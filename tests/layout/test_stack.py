@@ -245,7 +245,7 @@ def test_the_period_is_that_of_the_members(stack: BlockDevice, period_bytes: int
     assert mapped(stack).period_bytes == period_bytes
 
 
-def test_a_map_tells_what_it_was_read_from() -> None:
+def test_map_names_its_sources() -> None:
     """It lists each layer that splits, from the top down, or the number of a plain disk."""
     stack = dm("0 4096 striped 2 128 9:1 0 9:2 0", md(A, B, number=1), md(C, D, number=2))
     found = map_stack(stack)
@@ -320,7 +320,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
         ),
     ],
 )
-def test_a_way_that_cannot_be_told_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
+def test_unmappable_stack_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
     """The gap names the cause and the remedy."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)

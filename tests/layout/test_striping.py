@@ -72,7 +72,7 @@ def with_io_sizes(
     return replace(stack, queue=queue(**sizes))
 
 
-def test_a_controller_tells_its_chunk_and_its_data_disks() -> None:
+def test_chunk_and_data_disks_of_a_controller() -> None:
     """A hardware array is one disk to Linux; its columns have no names."""
     assert guess_geometry(with_io_sizes(A)) == StripeGeometry(
         "sda", "raid0", K256, 0, ("column 0", "column 1", "column 2", "column 3")

@@ -166,7 +166,7 @@ def failure_of(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> str
     environment = {
         "PYTHONPATH": str(copy.parent),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HYPOTHESIS_PROFILE": "unhurried",
+        "HYPOTHESIS_PROFILE": "no-deadline",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(copy.parent / "hypothesis"),
     }
     try:

@@ -70,7 +70,7 @@ def test_a_boot_record_of_a_logical_partition_may_be_empty_or_odd() -> None:
     assert parse_boot_record(boot_record((LINUX, 63, 9), status=7))[0] == BootEntry(0x83, 63, 9)
 
 
-def test_a_gpt_header_tells_where_its_entries_are() -> None:
+def test_gpt_header_has_the_offset_of_its_entries() -> None:
     """It gives their place in blocks, their number and their size."""
     assert parse_gpt_header(gpt_header()) == GptHeader(2, 128, 128)
     odd = gpt_header(entries_at=34, count=1_000_000, entry_bytes=4096)
@@ -136,7 +136,7 @@ def header(block_bytes: int = 4096, superblock_at: int = 4096) -> bytes:
     return bytes(data)
 
 
-def test_the_header_tells_where_the_copies_lie() -> None:
+def test_header_has_the_offsets_of_the_copies() -> None:
     """The superblock fills a block, and all descriptors follow it."""
     assert parse_e2image_header(header(1024, 1024)) == E2imageHeader(1024, 2048)
     assert parse_e2image_header(header(65536, 65536)) == E2imageHeader(65536, 131072)

@@ -51,7 +51,7 @@ def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
     assert commands(steps, Phase.ROLLBACK) == [around[0], f"{HELD}undo", around[1]]
 
 
-def test_what_verifies_the_work_tells_that_it_need_not_be_done_again() -> None:
+def test_verification_serves_as_the_done_check() -> None:
     """But for what cannot tell that while it is unmounted."""
     for verify_is_complete, done in ((True, "one && two"), (False, "")):
         (work, *_) = unmounted_steps(

@@ -18,7 +18,7 @@ NAME_OF_A_DEVICE = re.compile(r"/dev/|\b(?:sd[a-z]|[xv]*vd[a-z]|nvme|md|dm-)[0-9
 """A device or a size, which differ between filesystems."""
 SIZES_OF_THE_RULE = frozenset({"more than 50 GiB are reserved for root"})
 """Summaries that state a limit of the rule, which is the same for every filesystem."""
-WITHOUT_A_FINDING = {"SEC"}
+FAMILIES_WITHOUT_FINDINGS = {"SEC"}
 """Families of rules without a finding on any fixture host."""
 
 
@@ -72,5 +72,5 @@ def test_fixture_hosts_have_findings_of_every_family() -> None:
     """Without a finding, a family would pass the tests above whatever its summaries are."""
     families = {rule.code[:3] for rule in all_rules()}
     assert {code[:3] for fixture in FIXTURE_HOSTS for code, _ in findings_of(fixture)} == (
-        families - WITHOUT_A_FINDING
+        families - FAMILIES_WITHOUT_FINDINGS
     )

@@ -41,7 +41,7 @@ def in_sectors(image: Path) -> list[tuple[int, int, int]]:
     return [(p.number, p.start_bytes // SECTOR, p.size_bytes // SECTOR) for p in found(image)]
 
 
-def told_by_partx(image: Path) -> list[tuple[int, int, int]]:
+def partitions_by_partx(image: Path) -> list[tuple[int, int, int]]:
     """Return the partitions that util-linux finds, without the extended ones."""
     lines = run("partx", "-g", "-b", "-o", "NR,START,SECTORS,TYPE", image).splitlines()
     rows = [line.split() for line in lines]
@@ -130,7 +130,7 @@ def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(
             (EXTENDED + 30000) * SECTOR: boot_record(*last),
         },
     )
-    assert in_sectors(disk) == told_by_partx(disk)
+    assert in_sectors(disk) == partitions_by_partx(disk)
     assert len(in_sectors(disk)) == 1 + logical
 
 
@@ -139,7 +139,7 @@ def test_a_gpt_reads_as_util_linux_reads_it(disk: Path) -> None:
     """Numbers may have gaps; the entries are those of the GPT, not of the protective MBR."""
     with_gpt(disk, {1: (2048, 34815), 3: (40960, 106495), 128: (200000, 200001)})
     expected = [(1, 2048, 32768), (3, 40960, 65536), (128, 200000, 2)]
-    assert in_sectors(disk) == expected == told_by_partx(disk)
+    assert in_sectors(disk) == expected == partitions_by_partx(disk)
 
 
 def test_of_a_hybrid_table_the_gpt_counts(disk: Path) -> None:

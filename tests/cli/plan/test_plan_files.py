@@ -331,7 +331,7 @@ def test_tables_are_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "told"),
+    ("kernel", "value"),
     [
         (["--kernel", "6.12.30"], "max_sectors_kb = 1280 ("),
         (["--kernel", "6.17.1"], "max_sectors_kb = 4096 ("),
@@ -341,10 +341,10 @@ def test_tables_are_complete() -> None:
         ([], "max_sectors_kb is left open: 1280, from kernel 6.17 on 4096"),
     ],
 )
-def test_disk_value_that_depends_on_the_kernel(kernel: list[str], told: str) -> None:
+def test_disk_value_that_depends_on_the_kernel(kernel: list[str], value: str) -> None:
     """If the plan's kernels differ, or a vendor backports changes, the value is left open."""
     words = ["--size", "256M", "--select", "CMP002", "--on", "hdd", *kernel]
-    assert told in run("plan", *words).stdout
+    assert value in run("plan", *words).stdout
 
 
 def test_plan_reports_unconfirmed_kernels() -> None:

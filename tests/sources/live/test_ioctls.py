@@ -100,7 +100,7 @@ for ask in (TuneSuperblock, FilesystemUuid):
 
 
 @pytest.mark.kernel
-def test_a_mounted_ext4_tells_its_superblock(tmp_path: Path) -> None:
+def test_superblock_of_a_mounted_ext4(tmp_path: Path) -> None:
     """Stride, stripe width and UUID are those that mke2fs was given."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
