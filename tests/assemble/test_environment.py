@@ -251,7 +251,9 @@ def test_another_command_tells_nothing(text: str) -> None:
     assert "systemctl cat" in found.hint
     host = host.file(OF_UNIT, "ExecStart=/sbin/fstrim -a\n").answer(RealPath(FSTRIM_DROP_INS), "/x")
     assert isinstance(read_trimming(host.source())[1], Unknown)
-    host = host.answer(RealPath(FSTRIM_DROP_INS), absent()).answer(ReadFile(FSTRIM_UNITS[0]), denied())
+    host = host.answer(RealPath(FSTRIM_DROP_INS), absent()).answer(
+        ReadFile(FSTRIM_UNITS[0]), denied()
+    )
     assert isinstance(read_trimming(host.source())[1], Unknown)
 
 

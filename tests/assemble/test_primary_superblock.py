@@ -134,7 +134,7 @@ def test_without_bytes_the_message_of_dumpe2fs_is_the_evidence(message: str) -> 
 def test_what_a_capture_holds_has_been_printed() -> None:
     """The output of dumpe2fs in an archive is dumpe2fs's, whatever its origin is called."""
     host = having(absent())
-    host.tell(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text())
+    host.answer(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text())
     assert need(primary(host)) == PrimarySuperblock(is_printed=True)
     assert not need(primary(having(absent(), bytes(WHOLE)))).is_printed
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.finding import Disruption, Phase, Programs, Remedy, Step
-from support.hosts.stories import every_story, report_of
+from support.hosts.fixture_hosts import every_fixture_host, report_of
 from support.remedies.declared import called, undeclared
 
 
-@every_story
-def test_the_steps_of_a_captured_host_declare_what_they_do(story: str) -> None:
+@every_fixture_host
+def test_the_steps_of_a_captured_host_declare_what_they_do(fixture: str) -> None:
     """tests/rules/conftest.py does the same with each host that the test of a rule judges."""
-    remedies = [r for finding in report_of(story).findings for r in finding.remedies]
+    remedies = [r for finding in report_of(fixture).findings for r in finding.remedies]
     assert [text for remedy in remedies for text in undeclared(remedy)] == []
 
 

@@ -15,7 +15,16 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Check, Disruption, NewMount, Phase, Remedy, Step, Unmount
-from ext4audit.remedies import Command, Work, containing, joined, steps_as_text, step, tuned, with_refusal
+from ext4audit.remedies import (
+    Command,
+    Work,
+    containing,
+    joined,
+    plain,
+    step,
+    tuned,
+    with_refusal,
+)
 from ext4audit.remedies.checking import preen
 from ext4audit.remedies.features import (
     add_journal,
@@ -39,12 +48,12 @@ ROOT = filesystem(mounts=(mount("/"),))
 ELSEWHERE = filesystem(mounts=())
 TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
 IDLE = filesystem(alive=False, mounts=())
-WORK, UNDO = Work(steps_as_text("work")), Work(steps_as_text("undo"))
+WORK, UNDO = Work(plain("work")), Work(plain("undo"))
 
 
 def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
     """Work and undo each stand between an unmount and a mount, checked against other holders."""
-    steps = unmounted_steps(filesystem(), (WORK,), (steps_as_text("verify"),), (UNDO,))
+    steps = unmounted_steps(filesystem(), (WORK,), (plain("verify"),), (UNDO,))
     around = ["umount /data", "mount -t ext4 -o rw,relatime /dev/sda /data"]
     assert commands(steps, Phase.IMMEDIATE) == [around[0], f"{HELD}work", around[1]]
     assert commands(steps, Phase.VERIFY) == ["verify"]
@@ -55,13 +64,16 @@ def test_verification_serves_as_the_done_check() -> None:
     """But for what cannot tell that while it is unmounted."""
     for verify_is_complete, done in ((True, "one && two"), (False, "")):
         (work, *_) = unmounted_steps(
-            IDLE, (WORK,), (steps_as_text("one"), steps_as_text("two")), verify_is_complete=verify_is_complete
+            IDLE,
+            (WORK,),
+            (plain("one"), plain("two")),
+            verify_is_complete=verify_is_complete,
         )
         assert (work.command, work.done) == (
             f"{HELD}{NOT_OPEN_CHECK.format(device='/dev/sda')}work",
             done,
         )
-    (work, *_) = unmounted_steps(IDLE, (WORK,), (steps_as_text("one"), steps_as_text("two")))
+    (work, *_) = unmounted_steps(IDLE, (WORK,), (plain("one"), plain("two")))
     assert work.done == "one && two"
 
 
@@ -135,7 +147,7 @@ def test_a_process_may_not_have_open_what_the_device_is_a_part_of() -> None:
 )
 def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str) -> None:
     """The summary then ends with the place where the work can be done."""
-    steps = unmounted_steps(fs, (WORK,), (steps_as_text("verify"),), (UNDO,))
+    steps = unmounted_steps(fs, (WORK,), (plain("verify"),), (UNDO,))
     assert steps == ()
     assert by_hand(fs, steps) == words
 
@@ -158,10 +170,10 @@ def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -
     Nodes of one device differ between mount namespaces, and files are told by their inodes.
     """
     opened = NOT_OPEN_CHECK.format(device="/dev/sda")
-    first, second = unmounted_steps(IDLE, (Work(steps_as_text("one")), Work(steps_as_text("two"))), ())
+    first, second = unmounted_steps(IDLE, (Work(plain("one")), Work(plain("two"))), ())
     assert (first.command, second.command) == (f"{HELD}{opened}one", f"{HELD}two")
     assert not any(
-        "find" in step.command for step in unmounted_steps(filesystem(), (Work(steps_as_text("one")),), ())
+        "find" in step.command for step in unmounted_steps(filesystem(), (Work(plain("one")),), ())
     )
     image = filesystem(
         alive=False,
@@ -169,7 +181,7 @@ def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -
         device="/a.img",
         stack=known(replace(disk(), kind="image", path="/a.img")),
     )
-    (first,) = unmounted_steps(image, (Work(steps_as_text("one")),), ())
+    (first,) = unmounted_steps(image, (Work(plain("one")),), ())
     assert 'stat -Lc %d:%i /a.img)" && one' in first.command
 
 
@@ -229,16 +241,20 @@ MARKED = filesystem(superblock=known(superblock(features=frozenset({"mmp"}))))
         ),
         (
             tuned(MARKED, "touch a && {tune2fs} -O {what} {device}", what="has_journal"),
-            steps_as_text(f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda"),
+            plain(f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda"),
             (
                 f"touch a && {HERE}tune2fs -f -O has_journal /dev/sda",
                 f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda",
             ),
         ),
-        (steps_as_text(f"{AWAY}tune2fs -m 1 /dev/sda"), steps_as_text(""), None),
-        (joined(steps_as_text(AWAY[:-4]), tuned(MARKED, "{tune2fs} -m 1 {device}")), steps_as_text(""), None),
-        (steps_as_text("tune2fs -l /dev/sda | grep -q a"), steps_as_text(""), None),
-        (steps_as_text("echo tune2fs -m 1 /dev/sda"), steps_as_text(""), None),
+        (plain(f"{AWAY}tune2fs -m 1 /dev/sda"), plain(""), None),
+        (
+            joined(plain(AWAY[:-4]), tuned(MARKED, "{tune2fs} -m 1 {device}")),
+            plain(""),
+            None,
+        ),
+        (plain("tune2fs -l /dev/sda | grep -q a"), plain(""), None),
+        (plain("echo tune2fs -m 1 /dev/sda"), plain(""), None),
     ],
 )
 def test_tune2fs_is_forced_on_a_mounted_filesystem_with_mmp(
@@ -289,9 +305,9 @@ AWKWARD = Command("work", ("tune2fs",), not_on_bigalloc=True)
 @pytest.mark.parametrize(
     ("command", "stays"),
     [
-        (steps_as_text("echo tune2fs -O ^has_journal /dev/sda"), True),
+        (plain("echo tune2fs -O ^has_journal /dev/sda"), True),
         (AWKWARD, False),
-        (joined(steps_as_text("first"), AWKWARD), False),
+        (joined(plain("first"), AWKWARD), False),
         (containing("{ work || true; }", AWKWARD), False),
     ],
 )
@@ -329,7 +345,7 @@ def test_remedies_that_need_clusters_of_one_block_say_so(
 
 def test_a_rollback_that_e2fsprogs_cannot_do_with_clusters_is_left_out() -> None:
     """A journal is made correctly; taking it out again is not."""
-    there, make = Step(Phase.IMMEDIATE, "umount /data", "mount /data"), steps_as_text("make")
+    there, make = Step(Phase.IMMEDIATE, "umount /data", "mount /data"), plain("make")
     remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, step(Phase.IMMEDIATE, make, AWKWARD)))
     shown = with_bigalloc(remedy, CLUSTERED)
     assert [(each.command, each.undo) for each in shown.steps] == [

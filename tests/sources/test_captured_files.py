@@ -14,7 +14,7 @@ from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.captured_files import EMPTY, open_file, unwrap_task, why_no_snapshot
 from ext4audit.sources.snapshot import SnapshotError
-from support.hosts.stories import HOSTS
+from support.hosts.fixture_hosts import HOSTS
 
 
 def test_what_the_task_printed_is_the_text() -> None:

@@ -415,7 +415,9 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         **_same_of_every_host(),
         "mounts": Known(tuple(m for fs in filesystems for m in fs.mounts), "/proc/self/mountinfo"),
         "filesystems": filesystems,
-        "devices": Known(tuple(lsblk_row(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
+        "devices": Known(
+            tuple(lsblk_row(fs.name, fs.device_number) for fs in filesystems), "lsblk"
+        ),
     }
     values.update(changes)
     return Host(**values)

@@ -28,9 +28,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
         (("etcd=/a=b",), [("etcd", "/a=b")]),
     ],
 )
-def test_profile_option(
-    words: tuple[str, ...], chosen: list[tuple[str, str | None]]
-) -> None:
+def test_profile_option(words: tuple[str, ...], chosen: list[tuple[str, str | None]]) -> None:
     """Lists use commas and the option repeats; a name alone applies to every filesystem."""
     assert [(each.profile.name, each.place) for each in active_profiles(words)] == chosen
 

@@ -158,7 +158,9 @@ def stored(scene: FixScenario) -> str:
     return str(line)
 
 
-def test_a_step_that_only_an_unmount_takes_back_unmounts_nothing_in_use(listed: FixScenario) -> None:
+def test_a_step_that_only_an_unmount_takes_back_unmounts_nothing_in_use(
+    listed: FixScenario,
+) -> None:
     """Its undo unmounted a filesystem with a second mount, wrote nothing and mounted it again."""
     assert listed.run_script("--apply").returncode == 0
     second = listed.folder / "second"
@@ -198,7 +200,7 @@ def test_a_step_that_only_an_unmount_takes_back_keeps_the_settings(listed: FixSc
     setting.write_text("1024")
     done = listed.run_script("--undo")
     assert done.returncode == 0, done.stderr
-    assert f"{listed.where} is unmounted and mounted again" in done.stdout
+    assert f"{listed.mount_point} is unmounted and mounted again" in done.stdout
     assert (stored(listed), setting.read_text()) == (LIST, "1024\n")
     assert "OPTS=x-a" in str(listed.state()["kept by mount(8)"])
 

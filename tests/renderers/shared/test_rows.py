@@ -50,7 +50,7 @@ def test_findings_are_sorted_by_severity() -> None:
     assert CRITICAL.report is not None
     assert PROCESSED_REPORT.report is not None
     assert [r.rule.code for r in rows("db1", CRITICAL.report)] == ["DUR001", "LAY001"]
-    found = {finding_row.rule.code: finding_row.state for finding_row in rows("db9", PROCESSED_REPORT.report)}
+    found = {row.rule.code: row.state for row in rows("db9", PROCESSED_REPORT.report)}
     expected = {"DUR001": "suppressed", "LAY001": "known", "KRN003": "active", "PRF002": "active"}
     assert found == expected
 
@@ -62,7 +62,13 @@ def test_limited_list_has_each_rule_before_repeats() -> None:
     severity = worst.finding.severity
     other = milder._replace(finding=milder.finding._replace(severity=severity))
     found = by_urgency([milder, *[worst] * 3, other])
-    assert [finding_row.rule.code for finding_row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
+    assert [row.rule.code for row in found] == [
+        "DUR001",
+        "LAY001",
+        "DUR001",
+        "DUR001",
+        "LAY001",
+    ]
     assert found[-1] is milder
 
 
@@ -81,26 +87,24 @@ def test_rows_with_one_cause_are_grouped_at_the_first() -> None:
 def test_suppressed_takes_precedence_over_known() -> None:
     """The reason of a suppression takes precedence over the baseline."""
     assert PROCESSED_REPORT.report is not None
-    (finding_row,) = [r for r in rows("db9", PROCESSED_REPORT.report) if r.rule.code == "DUR001"]
-    assert finding_row._replace(finding=finding_row.finding._replace(known=True)).state == "suppressed"
+    (row,) = [r for r in rows("db9", PROCESSED_REPORT.report) if r.rule.code == "DUR001"]
+    assert row._replace(finding=row.finding._replace(known=True)).state == "suppressed"
 
 
 @pytest.mark.parametrize(
     ("fact", "subject", "about"),
     [("/data", "/data", True), ("/gone", "/gone", False), ("", "the host", False)],
 )
-def test_subject_of_a_host_finding(
-    fact: str, subject: str, about: bool
-) -> None:
+def test_subject_of_a_host_finding(fact: str, subject: str, about: bool) -> None:
     """Three lines of fstab are named by mount point; "the host" would make them one."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
     def names(_host: Host) -> RuleOutput:
-        yield found(fact=fact)
+        yield finding_with_citations(fact=fact)
 
-    (finding_row,) = rows("db1", report(host(md127("/data")), names))
-    assert (finding_row.where, finding_row.filesystem) == (subject, None)
-    assert (finding_row.about is not None) is about
+    (row,) = rows("db1", report(host(md127("/data")), names))
+    assert (row.where, row.filesystem) == (subject, None)
+    assert (row.about is not None) is about
 
 
 def test_subject_has_device_and_mount_point() -> None:
@@ -144,14 +148,14 @@ def test_complete_report_has_no_gaps() -> None:
 LINE_7 = fstab_entry().line._replace(line_number=7)
 
 
-def found(*citations: Citation, fact: str = "") -> Finding:
+def finding_with_citations(*citations: Citation, fact: str = "") -> Finding:
     """Build a finding with these citations."""
     return Finding("Odd.", Severity.LOW, Confidence.LIKELY, citations, fact=fact)
 
 
 def finding_row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
     """Build a row of a finding with this fact."""
-    return Row(name, barriers, fs, found(fact=fact))
+    return Row(name, barriers, fs, finding_with_citations(fact=fact))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +179,7 @@ def test_location_is_the_cited_fstab_line(
     """Only citations of /etc/fstab count; any other finding is located in the mount table."""
     audited = report(host(filesystem()))
     path, line = expected or ("proc/self/mountinfo", 1)
-    location = location_of(Row("db1", barriers, None, found(*citations)), audited)
+    location = location_of(Row("db1", barriers, None, finding_with_citations(*citations)), audited)
     assert location == (f"hosts/db1/{path}", line)
 
 
@@ -222,7 +226,9 @@ def test_fingerprints_are_stable() -> None:
     """They depend on host, rule, superblock and fact, not on device, text, line or severity."""
     fs = filesystem(uuid="u-1")
     renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
-    worse = finding_row(renamed)._replace(finding=found()._replace(severity=Severity.HIGH, message="Bad."))
+    worse = finding_row(renamed)._replace(
+        finding=finding_with_citations()._replace(severity=Severity.HIGH, message="Bad.")
+    )
     assert fingerprints([finding_row(fs)]) == fingerprints([worse])
     assert fingerprints([finding_row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
 

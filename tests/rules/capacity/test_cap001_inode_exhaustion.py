@@ -21,7 +21,9 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def with_inodes_used(used: int, *, inodes: int = INODES, place: str = "/data", **changes: Any) -> Filesystem:
+def with_inodes_used(
+    used: int, *, inodes: int = INODES, place: str = "/data", **changes: Any
+) -> Filesystem:
     """Build a filesystem with this many inodes in use, mounted at a place."""
     found = usage(inodes=inodes, free_inodes=inodes - used)
     return filesystem(usage=known(found, "statfs"), mounts=(mount(place),), **changes)

@@ -49,12 +49,24 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
         ),
         (with_quota_options((), ("quota",)), Outcome.FAIL, ["fstab sets quota without effect"]),
         (with_quota_options((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
-        (with_quota_options(("quota", "usrquota"), ("quota",), superblock=FEATURE), Outcome.PASS, []),
-        (with_quota_options(("usrquota",), BOTH, superblock=FEATURE), Outcome.FAIL, ["sets grpquota"]),
+        (
+            with_quota_options(("quota", "usrquota"), ("quota",), superblock=FEATURE),
+            Outcome.PASS,
+            [],
+        ),
+        (
+            with_quota_options(("usrquota",), BOTH, superblock=FEATURE),
+            Outcome.FAIL,
+            ["sets grpquota"],
+        ),
         (with_quota_options(BOTH, BOTH, superblock=FEATURE), Outcome.PASS, []),
         (with_quota_options(BOTH, (), superblock=FEATURE), Outcome.PASS, []),
         (with_quota_options(BOTH, BOTH), Outcome.FAIL, [" use quota files of the old format"]),
-        (with_quota_options(JOURNALED, JOURNALED), Outcome.FAIL, [" use quota files of the old format"]),
+        (
+            with_quota_options(JOURNALED, JOURNALED),
+            Outcome.FAIL,
+            [" use quota files of the old format"],
+        ),
         (with_quota_options((), (), superblock=FEATURE), Outcome.FAIL, ["the feature quota is on"]),
         (
             with_quota_options((), BOTH, superblock=FEATURE),

@@ -52,11 +52,17 @@ def verdict(on: Host) -> Verdict:
         (host_with_fstab_spec("/dev/sda1"), Severity.MEDIUM),
         (host_with_fstab_spec("/dev/sda1", virtualization="kvm"), Severity.LOW),
         (host_with_fstab_spec("/dev/sda1", devices=known((SDA, SDB))), Severity.HIGH),
-        (host_with_fstab_spec("/dev/sda", devices=known((SDA, SDB)), virtualization="kvm"), Severity.HIGH),
+        (
+            host_with_fstab_spec("/dev/sda", devices=known((SDA, SDB)), virtualization="kvm"),
+            Severity.HIGH,
+        ),
         (host_with_fstab_spec("/dev/sda", "noauto", devices=known((SDA, SDB))), Severity.LOW),
         (host_with_fstab_spec("/dev/nvme1n1", devices=known(NVME)), Severity.HIGH),
         (host_with_fstab_spec("/dev/nvme1n1p2", devices=known(NVME[:2])), Severity.MEDIUM),
-        (host_with_fstab_spec("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))), Severity.LOW),
+        (
+            host_with_fstab_spec("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))),
+            Severity.LOW,
+        ),
         (host_with_fstab_spec("/dev/vdb", virtualization="kvm"), Severity.LOW),
         (host_with_fstab_spec("/dev/zd16p1", devices=known(ZVOLS)), Severity.HIGH),
         (host_with_fstab_spec("/dev/zd0", devices=known(ZVOLS[:2])), Severity.MEDIUM),
@@ -87,7 +93,9 @@ def test_cmp003_message_for_xen_disks() -> None:
     ("devices", "named"),
     [(NVME, "nvme1n1, one of 2 disks nvme*, which"), (NVME[:2], "names /dev/nvme1n1, which")],
 )
-def test_cmp003_message_has_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
+def test_cmp003_message_has_the_number_of_disks(
+    devices: tuple[LsblkDevice, ...], named: str
+) -> None:
     """A single disk is not described as one of several."""
     (finding,) = verdict(host_with_fstab_spec("/dev/nvme1n1", devices=known(devices))).findings
     assert named in finding.message
@@ -157,13 +165,17 @@ def test_cmp003_remedy_edits_the_first_field_of_the_entry() -> None:
 @pytest.mark.parametrize(
     "on",
     [
-        host_with_fstab_spec("/dev/sda1", devices=known((SDA, lsblk_row("sdb", DeviceNumber(8, 16))))),
+        host_with_fstab_spec(
+            "/dev/sda1", devices=known((SDA, lsblk_row("sdb", DeviceNumber(8, 16))))
+        ),
         host_with_fstab_spec("/dev/sda1", devices=unknown("lsblk")),
         host_with_fstab_spec(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
         ),
         host_with_fstab_spec("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
-        host_with_fstab_spec("/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", mount_point="/a\0"),))),
+        host_with_fstab_spec(
+            "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", mount_point="/a\0"),))
+        ),
     ],
 )
 def test_cmp003_prints_no_command_for_an_ambiguous_uuid(on: Host) -> None:
@@ -176,7 +188,9 @@ def test_cmp003_prints_no_command_for_an_ambiguous_uuid(on: Host) -> None:
 def test_cmp003_command_checks_for_copies_that_the_audit_could_not_see(unread: Unknown) -> None:
     """Without udev, lsblk shows nothing about devices whose superblocks were not read."""
     untold = known((lsblk_row(uuid=None)._replace(fstype=None),))
-    (finding,) = verdict(host_with_fstab_spec("/dev/sda1", devices=untold, unmounted=unread)).findings
+    (finding,) = verdict(
+        host_with_fstab_spec("/dev/sda1", devices=untold, unmounted=unread)
+    ).findings
     check, edit, *_ = finding.remedies[0].steps
     assert check == only_carrier(UUID)
     assert step_lines([edit]) == [f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}"]
@@ -205,7 +219,9 @@ def test_cmp003_finding_without_lsblk_reports_the_gap() -> None:
 def test_cmp003_uuid_of_an_unmounted_device_is_from_lsblk() -> None:
     """No superblock was read there, but lsblk has the UUID."""
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
-    (finding,) = verdict(host_with_fstab_spec("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
+    (finding,) = verdict(
+        host_with_fstab_spec("", fstab=known((entry,)), devices=known((SDA, SDB)))
+    ).findings
     assert step_lines(finding.remedies[0].steps)[0] == (
         "persistent: fstab 7: /dev/sdb -> UUID=11111111-2222-3333-4444-555555555555"
     )
@@ -218,14 +234,18 @@ def test_cmp003_uuid_of_an_unmounted_device_is_from_lsblk() -> None:
         ("11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-555555555555"),
     ],
 )
-def test_cmp003_reads_uuids_of_unmounted_filesystems_without_udev(copied: str, edit: str | None) -> None:
+def test_cmp003_reads_uuids_of_unmounted_filesystems_without_udev(
+    copied: str, edit: str | None
+) -> None:
     """No row of lsblk has a UUID then, neither for the entry's device nor for a copy."""
     bare = known((lsblk_row(uuid=None), lsblk_row("sdb", DeviceNumber(8, 16), uuid=None)))
     unmounted = filesystem(
         number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=()
     )
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
-    on = host_with_fstab_spec("", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,)))
+    on = host_with_fstab_spec(
+        "", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,))
+    )
     (finding,) = verdict(on).findings
     edits = [
         each for each in step_lines(finding.remedies[0].steps) if each.startswith("persistent")

@@ -56,7 +56,9 @@ def verdict(on: Host) -> Verdict:
         (virtual_machine(entry("noauto")), Outcome.PASS),
         (virtual_machine(entry("_netdev")), Outcome.PASS),
         (
-            virtual_machine(entry(), filesystem(mounts=(mount("/data", number=DeviceNumber(8, 99)),))),
+            virtual_machine(
+                entry(), filesystem(mounts=(mount("/data", number=DeviceNumber(8, 99)),))
+            ),
             Outcome.NOT_APPLICABLE,
         ),
         (virtual_machine(entry("x-systemd.automount")), Outcome.PASS),
@@ -64,9 +66,17 @@ def verdict(on: Host) -> Verdict:
             (virtual_machine(entry(where=where)), Outcome.NOT_APPLICABLE)
             for where in ("/", "/boot", "/boot/", "/boot/grub", "/usr", "/usr/local", "/var")
         ),
-        (virtual_machine(entry(), partition_filesystem("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
+        (
+            virtual_machine(entry(), partition_filesystem("/data", DeviceNumber(8, 0))),
+            Outcome.NOT_APPLICABLE,
+        ),
         # The disks below it or below the root are unknown: they cannot be assumed to be the same.
-        (virtual_machine(entry(), partition_filesystem("/data")._replace(stack=unknown("stack"))), Outcome.FAIL),
+        (
+            virtual_machine(
+                entry(), partition_filesystem("/data")._replace(stack=unknown("stack"))
+            ),
+            Outcome.FAIL,
+        ),
         (
             host(partition_filesystem("/data"), virtualization="kvm", fstab=known((entry(),))),
             Outcome.FAIL,
@@ -93,9 +103,7 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
         (Implied(None, "there is no systemd-detect-virt"), NO_SYSTEMD),
     ],
 )
-def test_cmp004_does_not_assume_a_physical_machine(
-    printed: Known[None], note: str
-) -> None:
+def test_cmp004_does_not_assume_a_physical_machine(printed: Known[None], note: str) -> None:
     """Alpine has no systemd-detect-virt, not even on virtual machines."""
     on = virtual_machine(entry(), virtualization=None)._replace(virtualization=printed)
     assert verdict(on).note == note

@@ -20,7 +20,9 @@ def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
     return judge(check, fs, on or host(fs))
 
 
-def mounted_with(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
+def mounted_with(
+    *tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any
+) -> Filesystem:
     """Build a filesystem mounted with `tokens`, while fstab has the options `fstab`."""
     return filesystem(
         options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes

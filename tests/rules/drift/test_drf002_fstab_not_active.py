@@ -247,10 +247,14 @@ def test_drf002_removes_only_options_that_are_not_active() -> None:
     assert finding.remedies[-1].summary.endswith("remove noatime.")
 
 
-LATER_MOUNT_NOTE = ". Line 7 mounts the filesystem first, and a later mount cannot change ext4 options."
+LATER_MOUNT_NOTE = (
+    ". Line 7 mounts the filesystem first, and a later mount cannot change ext4 options."
+)
 
 
-def mounted_twice(*later: str, first: tuple[str, ...] = (), live: tuple[str, ...] = ()) -> Filesystem:
+def mounted_twice(
+    *later: str, first: tuple[str, ...] = (), live: tuple[str, ...] = ()
+) -> Filesystem:
     """Build a filesystem that lines 7 and 8 of fstab mount on /data and on /again."""
     entries = (fstab_entry(*first), fstab_entry(*later, mount_point="/again", line_number=8))
     there = (mount("/data"), mount("/again", mount_id=31))
@@ -272,7 +276,10 @@ def test_drf002_judges_every_mount_of_fstab() -> None:
 @pytest.mark.parametrize(
     ("fs", "message"),
     [
-        (mounted_twice("nodelalloc"), f"sets nodelalloc, but delalloc is in force{LATER_MOUNT_NOTE}"),
+        (
+            mounted_twice("nodelalloc"),
+            f"sets nodelalloc, but delalloc is in force{LATER_MOUNT_NOTE}",
+        ),
         (mounted_twice("sync"), f"sets sync, but it is not in force{LATER_MOUNT_NOTE}"),
         (mounted_twice("noatime"), "sets noatime, but it is not in force."),
         (mounted_twice("nodelalloc", live=("nodelalloc",)), None),

@@ -35,7 +35,10 @@ def options_without_data_mode(*tokens: str) -> EffectiveOptions:
 
 def without_journal(**changes: Any) -> Filesystem:
     """Build a filesystem without a journal."""
-    values: dict[str, Any] = {"options": known(options_without_data_mode()), "superblock": WITHOUT_JOURNAL}
+    values: dict[str, Any] = {
+        "options": known(options_without_data_mode()),
+        "superblock": WITHOUT_JOURNAL,
+    }
     values.update(changes)
     return filesystem(**values)
 
@@ -58,26 +61,40 @@ OUTCOMES = {
     ),
     "none": (without_journal(), Outcome.FAIL),
     "none, seen without root": (without_journal(superblock=UNKNOWN_FACT), Outcome.FAIL),
-    "none, by the superblock": (without_journal(options=known(options(complete=False))), Outcome.FAIL),
+    "none, by the superblock": (
+        without_journal(options=known(options(complete=False))),
+        Outcome.FAIL,
+    ),
     "left out": (filesystem(options=known(options_without_data_mode("norecovery"))), Outcome.FAIL),
     "ext2": (without_journal(fstype=known("ext2")), Outcome.NOT_APPLICABLE),
     "read-only": (without_journal(read_only=known(value=True)), Outcome.NOT_APPLICABLE),
     "a small boot medium": (without_journal(stack=SMALL), Outcome.NOT_APPLICABLE),
     "a small filesystem on a device of unknown size": (
-        without_journal(stack=UNKNOWN_FACT, superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=1 << 15))),
+        without_journal(
+            stack=UNKNOWN_FACT,
+            superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=1 << 15)),
+        ),
         Outcome.NOT_APPLICABLE,
     ),
     "a size that cannot be": (
-        without_journal(stack=UNKNOWN_FACT, superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=0))),
+        without_journal(
+            stack=UNKNOWN_FACT, superblock=known(WITHOUT_JOURNAL.value._replace(size_blocks=0))
+        ),
         Outcome.FAIL,
     ),
     "an image": (unmounted_without_journal(), Outcome.FAIL),
-    "an image with a journal": (unmounted_without_journal(superblock=known(superblock())), Outcome.PASS),
+    "an image with a journal": (
+        unmounted_without_journal(superblock=known(superblock())),
+        Outcome.PASS,
+    ),
     "an image of ext2": (
         unmounted_without_journal(superblock=known(superblock(features=frozenset()))),
         Outcome.NOT_APPLICABLE,
     ),
-    "an image that cannot be read": (unmounted_without_journal(superblock=UNKNOWN_FACT), Outcome.UNDETERMINED),
+    "an image that cannot be read": (
+        unmounted_without_journal(superblock=UNKNOWN_FACT),
+        Outcome.UNDETERMINED,
+    ),
     "nothing seen": (
         filesystem(options=known(options(complete=False)), superblock=UNKNOWN_FACT),
         Outcome.UNDETERMINED,
@@ -196,7 +213,9 @@ def test_journal_is_created_online_if_unmounting_is_impossible(
     ],
     ids=["bind beside the root", "bind", "elsewhere", "unquotable"],
 )
-def test_no_tune2fs_command_on_bind_mounts_and_other_namespaces(mounts: tuple[Mount, ...], where: str) -> None:
+def test_no_tune2fs_command_on_bind_mounts_and_other_namespaces(
+    mounts: tuple[Mount, ...], where: str
+) -> None:
     """It creates a file below the first mount that it finds, or assumes that nothing is mounted."""
     (remedy,) = found(without_journal(mounts=mounts)).remedies
     assert (remedy.steps, remedy.summary) == ((), f"Create a journal, {where}.")

@@ -37,7 +37,9 @@ def verdict(fs: Filesystem) -> Verdict:
     return judge(check, fs, host(fs))
 
 
-def error_counters(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
+def error_counters(
+    errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any
+) -> ErrorCounters:
     """Build counters whose last error was at this time."""
     last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
     warnings = known(more.pop("warnings", 0))
@@ -64,9 +66,22 @@ WITHOUT_STATE = known(superblock(state=None), "the ioctl")
         (filesystem(), Outcome.PASS),
         (with_recorded_errors(error_counters(0)), Outcome.UNDETERMINED),
         (with_recorded_errors(error_counters(0), superblock=WITHOUT_STATE), Outcome.UNDETERMINED),
-        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("not clean")), Outcome.PASS),
-        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("clean with errors")), Outcome.FAIL),
-        (with_recorded_errors(error_counters(0), superblock=superblock_with_state("not clean with errors")), Outcome.FAIL),
+        (
+            with_recorded_errors(error_counters(0), superblock=superblock_with_state("not clean")),
+            Outcome.PASS,
+        ),
+        (
+            with_recorded_errors(
+                error_counters(0), superblock=superblock_with_state("clean with errors")
+            ),
+            Outcome.FAIL,
+        ),
+        (
+            with_recorded_errors(
+                error_counters(0), superblock=superblock_with_state("not clean with errors")
+            ),
+            Outcome.FAIL,
+        ),
         (with_recorded_errors(error_counters(1)), Outcome.FAIL),
         (with_recorded_errors(error_counters(0, warnings=2)), Outcome.FAIL),
         (filesystem(errors=unknown("errors")), Outcome.UNDETERMINED),
@@ -80,7 +95,11 @@ def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 def test_hlt001_finds_an_error_state_without_counters() -> None:
     """The check is verified by the mark, which the kernel writes back at an unmount."""
-    (finding,) = verdict(with_recorded_errors(error_counters(0), superblock=superblock_with_state("clean with errors"))).findings
+    (finding,) = verdict(
+        with_recorded_errors(
+            error_counters(0), superblock=superblock_with_state("clean with errors")
+        )
+    ).findings
     assert (finding.severity, finding.fact) == (Severity.MEDIUM, "marked")
     assert "the superblock is marked with errors, although none is" in finding.message
     cited = {citation.label: citation.value for citation in finding.citations}
@@ -94,7 +113,9 @@ def test_hlt001_finds_an_error_state_without_counters() -> None:
 
 def test_hlt001_finds_warnings_and_the_error_state() -> None:
     """Neither hides the other."""
-    both = with_recorded_errors(error_counters(0, warnings=2), superblock=superblock_with_state("not clean with errors"))
+    both = with_recorded_errors(
+        error_counters(0, warnings=2), superblock=superblock_with_state("not clean with errors")
+    )
     assert [finding.fact for finding in verdict(both).findings] == ["warnings", "marked"]
 
 
@@ -114,7 +135,9 @@ def test_hlt001_finds_warnings_and_the_error_state() -> None:
             Severity.HIGH,
         ),
         (
-            with_recorded_errors(error_counters(3), superblock=known(superblock(last_mounted_at=TAKEN_AT - 99 * DAY))),
+            with_recorded_errors(
+                error_counters(3), superblock=known(superblock(last_mounted_at=TAKEN_AT - 99 * DAY))
+            ),
             Severity.MEDIUM,
         ),
         (with_recorded_errors(error_counters(0, warnings=1)), Severity.INFO),
@@ -133,7 +156,9 @@ def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
 def test_hlt001_severity_where_times_are_local(age: int, severity: Severity) -> None:
     """A time that dumpe2fs printed in an unknown zone can be up to 14 hours from the real one."""
     around = host()._replace(has_local_times=True)
-    (finding,) = judge(check, with_recorded_errors(error_counters(3, TAKEN_AT - age)), around).findings
+    (finding,) = judge(
+        check, with_recorded_errors(error_counters(3, TAKEN_AT - age)), around
+    ).findings
     assert finding.severity is severity
 
 

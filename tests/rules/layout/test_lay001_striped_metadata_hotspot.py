@@ -121,9 +121,15 @@ def mkfs_of(fs: Filesystem) -> Remedy:
             marks=pytest.mark.judged_once("its mkfs line is looked for during 0.7 s"),
         ),
         pytest.param(
-            striped_filesystem(layout(UNEVEN_LOADS, groups=47 * 16)), Outcome.NOT_APPLICABLE, id="too few flex groups"
+            striped_filesystem(layout(UNEVEN_LOADS, groups=47 * 16)),
+            Outcome.NOT_APPLICABLE,
+            id="too few flex groups",
         ),
-        pytest.param(striped_filesystem(layout(UNEVEN_LOADS, groups=48 * 16)), Outcome.FAIL, id="enough flex groups"),
+        pytest.param(
+            striped_filesystem(layout(UNEVEN_LOADS, groups=48 * 16)),
+            Outcome.FAIL,
+            id="enough flex groups",
+        ),
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -134,9 +140,15 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("loads", "rotational", "severity", "confidence"),
     [
-        pytest.param(UNEVEN_LOADS, [True] * 12, Severity.HIGH, Confidence.CONFIRMED, id="disks, skew 4.0"),
         pytest.param(
-            UNEVEN_LOADS, [*[False] * 11, True], Severity.HIGH, Confidence.CONFIRMED, id="one disk rotates"
+            UNEVEN_LOADS, [True] * 12, Severity.HIGH, Confidence.CONFIRMED, id="disks, skew 4.0"
+        ),
+        pytest.param(
+            UNEVEN_LOADS,
+            [*[False] * 11, True],
+            Severity.HIGH,
+            Confidence.CONFIRMED,
+            id="one disk rotates",
         ),
         pytest.param(
             [399, 1, 0, 0], [True] * 4, Severity.HIGH, Confidence.CONFIRMED, id="skew 3.99"
@@ -145,7 +157,9 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
             [394, 2, 2, 2], [True] * 4, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 3.94"
         ),
         pytest.param([99, 1], [True] * 2, Severity.MEDIUM, Confidence.CONFIRMED, id="skew 1.98"),
-        pytest.param(UNEVEN_LOADS, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"),
+        pytest.param(
+            UNEVEN_LOADS, [False] * 12, Severity.LOW, Confidence.CONFIRMED, id="no disk rotates"
+        ),
         pytest.param(
             UNEVEN_LOADS,
             [*[False] * 11, unknown("rotational")],
@@ -188,7 +202,9 @@ def test_message_has_effective_disks_and_skew() -> None:
 
 def test_cites_the_layout() -> None:
     """The finding cites the stripe, the groups, the load of each member, and the kinds of disk."""
-    citations = {c.label: c.value for c in finding_of(striped_filesystem(layout(UNEVEN_LOADS))).citations}
+    citations = {
+        c.label: c.value for c in finding_of(striped_filesystem(layout(UNEVEN_LOADS))).citations
+    }
     assert citations == {
         "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem starts at byte 0",
         "block groups": "9594 groups of 32768 blocks of 4096 bytes, flex_bg size 16",
@@ -227,9 +243,7 @@ def test_members_out_of_order_are_listed_individually() -> None:
         ),
     ],
 )
-def test_finding_with_unknown_disks_reports_the_gap(
-    changes: dict[str, Any], gaps: int
-) -> None:
+def test_finding_with_unknown_disks_reports_the_gap(changes: dict[str, Any], gaps: int) -> None:
     """The layout alone is a finding; the gap shows that its severity is a guess."""
     verdict = verdict_of(striped_filesystem(layout(UNEVEN_LOADS), **changes))
     assert verdict.outcome is Outcome.FAIL
@@ -418,7 +432,9 @@ def test_parity_can_balance_the_bitmaps() -> None:
         each._replace(bitmap_parity=parity)
         for each, parity in zip(measured.members, (0, 190, 180), strict=True)
     )
-    assert verdict_of(striped_filesystem(measured._replace(members=members))).outcome is Outcome.PASS
+    assert (
+        verdict_of(striped_filesystem(measured._replace(members=members))).outcome is Outcome.PASS
+    )
 
 
 def test_descriptor_table_is_cited_but_not_judged() -> None:

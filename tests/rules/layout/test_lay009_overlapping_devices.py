@@ -30,7 +30,9 @@ def part(minor: int, start: int | None, end: int, whole: BlockDevice | None = No
     )
 
 
-def mounted_on(stack: BlockDevice | Evidence[BlockDevice], where: str = "/data", **more: Any) -> Filesystem:
+def mounted_on(
+    stack: BlockDevice | Evidence[BlockDevice], where: str = "/data", **more: Any
+) -> Filesystem:
     """Build a mounted filesystem on a device."""
     evidence = known(stack) if isinstance(stack, BlockDevice) else stack
     device = stack if isinstance(stack, BlockDevice) else disk("sdz", DeviceNumber(65, 0))
@@ -115,8 +117,13 @@ def test_lay009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 def test_lay009_other_unknown_stack_is_undetermined() -> None:
     """Known overlaps are still found."""
-    assert verdict(mounted_on(FIRST), mounted_on(unknown("stack"), "/x")).outcome is Outcome.UNDETERMINED
-    both = verdict(mounted_on(FIRST), mounted_on(ACROSS, "/other"), mounted_on(unknown("stack"), "/x"))
+    assert (
+        verdict(mounted_on(FIRST), mounted_on(unknown("stack"), "/x")).outcome
+        is Outcome.UNDETERMINED
+    )
+    both = verdict(
+        mounted_on(FIRST), mounted_on(ACROSS, "/other"), mounted_on(unknown("stack"), "/x")
+    )
     assert both.outcome is Outcome.FAIL
     assert both.unknowns
 
@@ -131,7 +138,10 @@ def test_lay009_names_only_the_first_of_many_devices() -> None:
 def test_lay009_ignores_a_sector_of_thousands_of_digits() -> None:
     """The table is text from an archive."""
     table = known((DmSegment(0, 1000, "linear", ("8:0", "9" * 5000)),))
-    assert verdict(mounted_on(mapped(table)), mounted_on(SECOND, "/other")).outcome is not Outcome.ERROR
+    assert (
+        verdict(mounted_on(mapped(table)), mounted_on(SECOND, "/other")).outcome
+        is not Outcome.ERROR
+    )
 
 
 def test_lay009_cites_the_sectors_of_both() -> None:

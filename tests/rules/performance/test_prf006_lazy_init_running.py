@@ -51,8 +51,13 @@ def test_prf006_with_noinit_itable_does_not_wait() -> None:
     assert "the kernel is still zeroing" in found(with_uninitialized_groups(9)).message
     assert len(found(with_uninitialized_groups(9)).remedies) == 2
     assert found(with_uninitialized_groups(9)).summary == "the kernel is still zeroing inode tables"
-    assert "noinit_itable is in force" in found(with_uninitialized_groups(9, "noinit_itable")).message
-    assert found(with_uninitialized_groups(9, "noinit_itable")).summary == "inode tables are not zeroed yet"
+    assert (
+        "noinit_itable is in force" in found(with_uninitialized_groups(9, "noinit_itable")).message
+    )
+    assert (
+        found(with_uninitialized_groups(9, "noinit_itable")).summary
+        == "inode tables are not zeroed yet"
+    )
     assert len(found(with_uninitialized_groups(9, "noinit_itable")).remedies) == 1
 
 

@@ -117,9 +117,7 @@ def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str
         (queue_drain(nr_requests=9), True, 8 * MIB),
     ],
 )
-def test_throttled_queue_holds_eight_requests(
-    queue_of: Drain, throttled: bool, holds: int
-) -> None:
+def test_throttled_queue_holds_eight_requests(queue_of: Drain, throttled: bool, holds: int) -> None:
     """Throttling cannot deepen a queue."""
     assert queue_of.holds_bytes(throttled=throttled) == holds
 
@@ -134,9 +132,7 @@ def test_throttled_queue_holds_eight_requests(
         (queue_drain(wbt_latency_usec=1), 32 * MIB, 2.516_582_4),
     ],
 )
-def test_stall_seconds(
-    queue_of: Drain, dirty: int, seconds: float
-) -> None:
+def test_stall_seconds(queue_of: Drain, dirty: int, seconds: float) -> None:
     """The rest is written at the device's speed, split among the members of a stripe."""
     assert stall_seconds(dirty, [queue_of]) == pytest.approx(seconds)
 
@@ -183,9 +179,7 @@ def test_backlog_without_a_stack_is_the_dirty_limit() -> None:
         ({}, "3072 MiB (vm.dirty_ratio = 20 % of 15360 MiB available; memory 16384 MiB)"),
     ],
 )
-def test_cites_the_setting_of_the_dirty_limit(
-    changes: dict[str, int], words: str
-) -> None:
+def test_cites_the_setting_of_the_dirty_limit(changes: dict[str, int], words: str) -> None:
     """A limit in bytes overrides the ratio."""
     assert cite_memory(Known(memory(**changes), "/proc")).value == words
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ext4audit.evidence import Known
-from support.hosts.fact_loss import GAP_IN_OTHER_FIELD, FACTS, MAY_HOLD, FactPlace, Subject
+from support.hosts.fact_loss import FACTS, GAP_IN_OTHER_FIELD, MAY_HOLD, FactPlace, Subject
 
 
 def tracked(subject: Subject) -> tuple[Subject, set[FactPlace]]:

@@ -164,7 +164,9 @@ class _FactRemover:
                     changed[name] = left
             elif kind in GAP_IN_OTHER_FIELD and now not in (None, ()):
                 gap = _gap(kind)
-                changed |= {k: gap if v is Unknown else v for k, v in GAP_IN_OTHER_FIELD[kind].items()}
+                changed |= {
+                    k: gap if v is Unknown else v for k, v in GAP_IN_OTHER_FIELD[kind].items()
+                }
             elif isinstance(now, Known):
                 changed[name] = _gap(kind)
         if not changed:
