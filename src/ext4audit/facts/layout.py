@@ -69,6 +69,9 @@ Basis: TypeAlias = Literal["descriptors", "computed", "simulated"]
 """The source of the metadata locations: the group descriptors, a computation from the filesystem's
 parameters, or the descriptors of a filesystem that mke2fs made in a simulation."""
 
+MOST_STRIDE_BLOCKS = (1 << 16) - 1
+"""The largest RAID stride: its field has 16 bits (s_raid_stride), the stripe width has 32."""
+
 
 class StripeGeometry(NamedTuple):
     """A stripe: its members in slot order, and how bytes of the top device map to them.

@@ -14,8 +14,7 @@ from ext4audit.evidence import Evidence, Known
 from ext4audit.facts import NOT_CONFIRMED, read_table
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
-from ext4audit.facts.layout import StripeGeometry
-from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS
+from ext4audit.facts.layout import MOST_STRIDE_BLOCKS, StripeGeometry
 from ext4audit.facts.versions import AMAZON, DEBIAN, UBUNTU, UPSTREAM, identify
 
 

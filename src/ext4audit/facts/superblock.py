@@ -20,9 +20,6 @@ JOURNAL_SUPERBLOCK_BYTES = 1024
 MOST_CLUSTERS_PER_GROUP = 65528
 """The largest multiple of 8 for the 16-bit free-cluster count: the cap from 8 KiB blocks on."""
 
-MOST_STRIDE_BLOCKS = (1 << 16) - 1
-"""The largest RAID stride: its field has 16 bits (s_raid_stride), the stripe width has 32."""
-
 
 SETTINGS = tuple(
     "err_ratelimit_burst err_ratelimit_interval_ms extent_max_zeroout_kb inode_goal "

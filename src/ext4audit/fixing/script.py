@@ -225,8 +225,8 @@ def _unmounted_by_undo(each: ChosenRemedy, step: Step) -> str | None:
     """Return the mount point that must be unmounted to take a step back, None if none must be."""
     if step.undo or not step.undo_by_unmount or isinstance(step.change, NewMount):
         return None
-    places = (place for fs in each.filesystems for place in fs.mount_points)
-    return next((p for p in places if step.undo_by_unmount.startswith(f"umount {quote(p)} ")), None)
+    places = {place for fs in each.filesystems for place in fs.mount_points}
+    return next((m.mount_point for m in step.mounts if m.mount_point in places), None)
 
 
 def _edit(edit: LineEdit, chains: Mapping[tuple[str, int], list[str]]) -> str:

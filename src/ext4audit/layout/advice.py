@@ -16,6 +16,7 @@ from functools import lru_cache
 from ext4audit.facts import TIB
 from ext4audit.facts.layout import (
     EVEN,
+    MOST_STRIDE_BLOCKS,
     Growth,
     LayoutAdvice,
     MetadataLayout,
@@ -23,7 +24,7 @@ from ext4audit.facts.layout import (
     Spread,
     StripeGeometry,
 )
-from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes
+from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.group_search import (
     advise,
     described,

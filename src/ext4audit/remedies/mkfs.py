@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.facts import MIB
-from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
-from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes, Superblock, sizes_of
+from ext4audit.facts.layout import MOST_STRIDE_BLOCKS, MetadataLayout, MkfsAdvice, StripeGeometry
+from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for

@@ -71,21 +71,19 @@ def usable_mount(fs: Filesystem) -> Mount | None:
 def single_mount(fs: Filesystem) -> Mount | None:
     """Return the mount whose unmount releases the superblock, as far as this namespace shows.
 
-    The result is None for the root, which cannot be unmounted, and if several mounts share the
-    superblock, because a new mount would get the options of the others.
+    None for the root, which cannot be unmounted, and if several mounts share the superblock: a new
+    mount would get the options of the others.
     """
-    mount = usable_mount(fs)
-    is_single = mount is not None and len(fs.mounts) == 1 and mount.mount_point != "/"
-    return mount if is_single else None
+    mount = usable_mount(fs) if len(fs.mounts) == 1 else None
+    return None if mount is None or mount.mount_point == "/" else mount
 
 
 def with_other_mounts(remedy: Remedy, fs: Filesystem) -> Remedy:
     """Return a remedy with the sentence that its rollback fails while other mounts are there."""
     if not fs.mounts[1:] or not any(step.undo_by_unmount for step in remedy.steps):
         return remedy
-    places = few(fs.mount_points)
-    note = f"The rollback unmounts it, and fails while it is mounted on more than one of {places}."
-    return remedy._replace(summary=f"{remedy.summary} {note}")
+    note = "The rollback unmounts it, and fails while it is mounted on more than one of"
+    return remedy._replace(summary=f"{remedy.summary} {note} {few(fs.mount_points)}.")
 
 
 def without_mount(fs: Filesystem) -> str:
@@ -118,9 +116,8 @@ def typed(token: str) -> str:
 
 
 VERSION_COUNTER, COUNTS_VERSIONS = "i_version", "iversion"
-"""A superblock flag that a remount clears unless it is repeated: its spelling in the mount table of
-kernels before 6.1 (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing), and its spelling
-in mount(8)."""
+"""A superblock flag that a remount clears unless it is repeated, as mount tables of kernels before
+6.1 (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing) and as mount(8) spell it."""
 
 
 def remount_command(mount: Mount, options: Sequence[str]) -> Command:
