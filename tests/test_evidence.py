@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from ext4audit.evidence import (
     Evidence,
     Implied,
     Known,
+    OutOfScope,
     Undetermined,
     Unknown,
     Why,
@@ -177,3 +179,17 @@ def test_the_reasons_are_those_of_the_contract() -> None:
         "not_captured",
         "unsupported",
     ]
+
+
+def test_what_is_out_of_scope_is_an_unknown_of_its_own_class() -> None:
+    """It has the methods of `Unknown`, and never equals one with the same fields."""
+    left = OutOfScope("/sys/block/sdb")
+    same = Unknown(left.what, left.why, left.detail, left.hint)
+    assert left == OutOfScope("/sys/block/sdb") != OutOfScope("/sys/block/sdc")
+    assert len({left, OutOfScope("/sys/block/sdb"), same}) == 2
+    assert left != same != left
+    assert repr(left) == repr(same).replace("Unknown", "OutOfScope", 1)
+    assert replace(left, hint="x") == OutOfScope("/sys/block/sdb", hint="x")
+    assert pickle.loads(pickle.dumps(left)) == left  # noqa: S301 - written here
+    with pytest.raises(FrozenInstanceError):
+        left.what = "x"  # type: ignore[misc]

@@ -81,16 +81,23 @@ class Truncated(Unknown):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class OutOfScope(Unknown):
     """Evidence that was not read because the user limited the audit to targets.
 
-    It does not count as a gap: a rule that needs it is not applicable (engine.py).
+    It does not count as a gap: a rule that needs it is not applicable (engine.py). It inherits the
+    methods of a dataclass, which compare classes too; making them again costs time in each start.
     """
 
-    why: Why = Why.NOT_CAPTURED
-    detail: str = "the audit is limited to targets: other devices were not read"
-    hint: str = "audit the host without a target"
+    __slots__ = ()
+
+    def __init__(
+        self,
+        what: str,
+        why: Why = Why.NOT_CAPTURED,
+        detail: str = "the audit is limited to targets: other devices were not read",
+        hint: str = "audit the host without a target",
+    ) -> None:
+        super().__init__(what, why, detail, hint)
 
 
 Evidence: TypeAlias = Known[T] | Unknown

@@ -332,7 +332,9 @@ def mount_option_names(bits: int) -> tuple[str, ...]:
 
 def spelt_out(word: str) -> str:
     """Name what a dumpe2fs older than the feature prints by its bit: FEATURE_C12, MNTOPT_8."""
-    found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
+    is_number = word.startswith(("FEATURE_", "MNTOPT_"))
+    pattern = r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])"
+    found = re.fullmatch(pattern, word) if is_number else None
     if found is None:
         return word
     bit = 1 << int(found[2])
@@ -364,10 +366,10 @@ NO_LINKS = Unknown(
 )
 SUPERBLOCK_KEYS = ("UUID", "LABEL")
 """The identifiers that are in a superblock; the others are in partition tables."""
-_LINKED = re.compile(rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)")
+_LINKED = rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)"
 
 
-_QUOTED = re.compile(r"""(["'])(?P<value>.*)\1.*""", re.DOTALL)
+_QUOTED = r"""(?s)(["'])(?P<value>.*)\1.*"""
 
 
 def split_spec(spec: str) -> tuple[str, str] | None:
@@ -377,7 +379,7 @@ def split_spec(spec: str) -> tuple[str, str] | None:
     libblkid 2.38.1 (by test).
     """
     key, equals, value = spec.partition("=")
-    quoted = _QUOTED.fullmatch(value)
+    quoted = re.fullmatch(_QUOTED, value) if value[:1] in {'"', "'"} else None
     return (key, quoted["value"] if quoted else value) if equals and "/" not in key else None
 
 
@@ -386,7 +388,7 @@ def split_link(path: str) -> tuple[str, str] | None:
 
     udev escapes characters that are not allowed in link names, such as a space as `\x20`.
     """
-    found = _LINKED.fullmatch(path)
+    found = re.fullmatch(_LINKED, path) if path.startswith(LINKS) else None
     if found is None:
         return None
     return found[1].upper(), re.sub(r"\\x([0-9a-f]{2})", lambda c: chr(int(c[1], 16)), found[2])

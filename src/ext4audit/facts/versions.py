@@ -109,19 +109,20 @@ RPM_TREES = frozenset({ALINUX2, RHEL, AMAZON})
 DPKG_TREES = frozenset({DEBIAN, UBUNTU})
 TREES = frozenset({UPSTREAM, ALINUX2_COMMIT, OTHER}) | RPM_TREES | DPKG_TREES
 
-_VANILLA = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+\+?)?")
+# Each kernel matches few of these patterns, so they are compiled when a release resembles one.
+_VANILLA = r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+\+?)?"
 """A kernel.org release. "6.12.55+" has extra commits, as on Container-Optimized OS."""
-_AL7 = re.compile(r"\.al7(\.|$)")
+_AL7 = r"\.al7(\.|$)"
 _AL7_RELEASE = r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+(\.[0-9]+)*\.al7(\.|$)"
 _BY_SUFFIX = (
     # Red Hat kernels stay at the first release of a series. Oracle's UEK has el8uek, and ELRepo
     # builds kernels for el9 from stable updates.
-    (re.compile(r"^(2\.6\.32|[0-9]+\.[0-9]+\.0)-.+\.el[0-9]+(_[0-9]+)*(\.(?!elrepo)|$)"), RHEL),
-    (re.compile(r"\.amzn[0-9]"), AMAZON),
+    (".el", r"^(2\.6\.32|[0-9]+\.[0-9]+\.0)-.+\.el[0-9]+(_[0-9]+)*(\.(?!elrepo)|$)", RHEL),
+    (".amzn", r"\.amzn[0-9]", AMAZON),
 )
 _NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
-_SIGNATURE = re.compile(rf"Ubuntu ([0-9][0-9.]*-[0-9.~]+)-\S+ {_NUMBERS}\s*")
-_DEBIAN = re.compile(rf"\bDebian ((?:[0-9]+:)?{_NUMBERS}\S*)")
+_SIGNATURE = rf"Ubuntu ([0-9][0-9.]*-[0-9.~]+)-\S+ {_NUMBERS}\s*"
+_DEBIAN = rf"\bDebian ((?:[0-9]+:)?{_NUMBERS}\S*)"
 _DEBIAN_OWN = r"[0-9.]+-[0-9.]+([+~](deb[0-9]+u|bpo[0-9]+\+)[0-9]+)*"
 """A revision of Debian itself; Raspberry Pi OS and Kali put theirs in the same place."""
 
@@ -151,13 +152,13 @@ class KernelTree(NamedTuple):
 def identify(kernel: Kernel) -> KernelTree:
     """Return the tree, from uname and Ubuntu's signature: os-release may be a container's."""
     release = kernel.release
-    if _AL7.search(release):
+    if ".al7" in release and re.search(_AL7, release):
         comparable = re.match(_AL7_RELEASE, release) is not None
         return _rpm(kernel, ALINUX2 if comparable else ALINUX2_COMMIT)
-    if _VANILLA.fullmatch(release):
+    if re.fullmatch(_VANILLA, release):
         return KernelTree(UPSTREAM, release, kernel.upstream, exact=True)
-    for suffix, name in _BY_SUFFIX:
-        if suffix.search(release):
+    for suffix, pattern, name in _BY_SUFFIX:
+        if suffix in release and re.search(pattern, release):
             return _rpm(kernel, name)
     return _ubuntu(kernel) or _debian(kernel) or _unknown(kernel, OTHER)
 
@@ -170,7 +171,7 @@ def _rpm(kernel: Kernel, name: str) -> KernelTree:
 
 def _ubuntu(kernel: Kernel) -> KernelTree | None:
     """Parse Ubuntu's signature: "Ubuntu 5.15.0-91.101-generic 5.15.131"."""
-    signature = _SIGNATURE.fullmatch(kernel.signature or "")
+    signature = re.fullmatch(_SIGNATURE, kernel.signature) if kernel.signature else None
     if signature is not None:
         package, *numbers = signature.groups()
         return KernelTree(UBUNTU, package, _numbers(numbers), exact=True)
@@ -179,7 +180,7 @@ def _ubuntu(kernel: Kernel) -> KernelTree | None:
 
 def _debian(kernel: Kernel) -> KernelTree | None:
     """Parse Debian's package version in `uname -v`; None if it is missing or of another series."""
-    package = _DEBIAN.search(kernel.version)
+    package = re.search(_DEBIAN, kernel.version) if "Debian " in kernel.version else None
     if package is None:
         return None
     upstream = _numbers(package.groups()[1:])

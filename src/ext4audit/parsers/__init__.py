@@ -14,14 +14,14 @@ from ext4audit.facts.host import Kernel, OperatingSystem, Usage
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 
 _RELEASE = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:\.([0-9]{1,9}))?")
-_DEBIAN_PACKAGE = re.compile(r"\bDebian ([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9})")
+_DEBIAN_PACKAGE = r"\bDebian ([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9})"
 _LINES = 4
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
-_ESCAPED_IN_QUOTES = re.compile(r'\\([$"\\`])')
-_ESCAPED = re.compile(r"\\(.)")
+_ESCAPED_IN_QUOTES = r'\\([$"\\`])'
+_ESCAPED = r"\\(.)"
 # An unclosed quote protects the rest of the text, as in next_arg() of lib/cmdline.c.
 _ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+', re.ASCII)
-_VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
+_VERSION = r"\S+ \(GRUB\) ([0-9]\S*)"
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -33,7 +33,7 @@ def parse_kernel(text: str) -> Kernel:
     """
     release, version, machine, _ = _lines(text)
     upstream = _numbers(release)
-    package = _DEBIAN_PACKAGE.search(version)
+    package = re.search(_DEBIAN_PACKAGE, version) if "Debian " in version else None
     if package is not None and _numbers(package[1])[:2] == upstream[:2]:
         upstream = _numbers(package[1])
     return Kernel(release=release, version=version, upstream=upstream, machine=machine)
@@ -80,11 +80,12 @@ def parse_os_release(text: str) -> OperatingSystem:
 def _shell_unquoted(value: str) -> str:
     """Remove the shell quoting that os-release(5) allows: one pair of quotes, or backslashes."""
     quoted = len(value) > 1 and value[0] == value[-1]
+    escaped = "\\" in value
     if quoted and value[0] == "'":
         return value[1:-1]
     if quoted and value[0] == '"':
-        return _ESCAPED_IN_QUOTES.sub(r"\1", value[1:-1])
-    return _ESCAPED.sub(r"\1", value)
+        return re.sub(_ESCAPED_IN_QUOTES, r"\1", value[1:-1]) if escaped else value[1:-1]
+    return re.sub(_ESCAPED, r"\1", value) if escaped else value
 
 
 def parse_kernel_arguments(text: str) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def _unquoted(argument: str) -> str:
 
 def parse_grub_version(text: str) -> str:
     """Parse "grub-install (GRUB) 2.06-13+deb12u1"; raise ValueError for other text."""
-    match = _VERSION.match(text)
+    match = re.match(_VERSION, text)
     if match is None:
         raise ValueError(f"{text[:80]!r} is not a version of GRUB")
     return match[1]

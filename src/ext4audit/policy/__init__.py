@@ -77,7 +77,7 @@ def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
     return any(matches(rule, selector) for selector in selectors)
 
 
-_WILDCARD = re.compile(r"[*?[]")
+_WILDCARD = r"[*?[]"
 UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -126,7 +126,7 @@ class Suppressions:
         self._globs: dict[str, list[_Numbered]] = {}
         for at in enumerate(rules):
             code, subject, _ = at[1]
-            if _WILDCARD.search(subject):
+            if re.search(_WILDCARD, subject):
                 self._globs.setdefault(code, []).append(at)
             self._named.setdefault((code, subject), []).append(at)
             self._uuids.setdefault((code, subject.lower()), []).append(at)
@@ -206,7 +206,7 @@ NEVER = "never"
 THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
 """The values of fail_on."""
 TABLE = "ext4audit"
-DAY = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
+DAY = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
 MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
 """Type of a function that returns " (did you mean …?)" for a similar name, else ""."""
@@ -378,7 +378,7 @@ def _day(value: object) -> str | None:
     if value is None:
         return None
     text = str(value)  # ISO 8601 for a date; a date with a time does not match
-    found = DAY.fullmatch(text)
+    found = re.fullmatch(DAY, text)
     year, month, day = map(int, found.groups()) if found else (0, 0, 0)
     if not (1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]):
         raise PolicyError(f"suppress: expires is not a date such as 2027-01-31: {text}")

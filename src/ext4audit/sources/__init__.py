@@ -205,7 +205,7 @@ def encode(text: str) -> bytes:
         raise OSError(errno.EINVAL, f"not a name: {error.reason}") from error
 
 
-_VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)")
+_VERSION_BANNER = r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)"
 """The line e2fsprogs prints first on stderr: "dumpe2fs 1.47.0 (5-Feb-2023)", "… (10-July-2018)"."""
 
 _WHY = {
@@ -386,7 +386,7 @@ def first_cause(printed: str) -> str:
     cause on stderr below its banner, and "Couldn't find valid filesystem superblock." on stdout.
     """
     lines = (line.strip() for line in printed.split("\n"))
-    return next((line for line in lines if line and not _VERSION_BANNER.fullmatch(line)), "")
+    return next((line for line in lines if line and not re.fullmatch(_VERSION_BANNER, line)), "")
 
 
 class Readable(Protocol):

@@ -21,7 +21,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.shared import cite_fstab, in_brief, refuse_container, superblock_field
 
-NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
+NUMBER_OF_A_PARTITION = r"p?[0-9]+"
 CHANGES = "-cow"
 """The suffix that lvm2 adds to a snapshot's name for the device with its changed blocks. lvm2
 doubles each dash in the names of logical volumes, so no other name ends in it."""
@@ -58,7 +58,7 @@ class Layers(NamedTuple):
         if row.device_number in self.numbers or f"/dev/{name}" in self.nodes:
             return True
         return any(
-            name[:end] in self.disks and NUMBER_OF_A_PARTITION.fullmatch(name[end:])
+            name[:end] in self.disks and re.fullmatch(NUMBER_OF_A_PARTITION, name[end:])
             for end in range(len(name))
         )
 
