@@ -332,9 +332,9 @@ def mount_option_names(bits: int) -> tuple[str, ...]:
 
 def spelt_out(word: str) -> str:
     """Name what a dumpe2fs older than the feature prints by its bit: FEATURE_C12, MNTOPT_8."""
-    is_number = word.startswith(("FEATURE_", "MNTOPT_"))
-    pattern = r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])"
-    found = re.fullmatch(pattern, word) if is_number else None
+    if not word.startswith(("FEATURE_", "MNTOPT_")):
+        return word
+    found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
     if found is None:
         return word
     bit = 1 << int(found[2])
@@ -367,8 +367,6 @@ NO_LINKS = Unknown(
 SUPERBLOCK_KEYS = ("UUID", "LABEL")
 """The identifiers that are in a superblock; the others are in partition tables."""
 _LINKED = rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)"
-
-
 _QUOTED = r"""(?s)(["'])(?P<value>.*)\1.*"""
 
 
