@@ -296,7 +296,7 @@ class Suppression(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A defect of one subject, with a message that begins with the consequence.
+    """A defect of one subject, with a one-sentence message that includes the consequence.
 
     `fact` identifies the defect if a rule can find several in one subject, such as the mount
     point of an fstab entry, or an option. It does not depend on device names or measured numbers.

@@ -45,8 +45,7 @@ def test_it_is_found_while_the_filesystem_is_mounted(
         verdict = one.judge("HLT007")
         assert verdict.outcome is Outcome.FAIL
         (finding,) = verdict.findings
-        assert finding.message.startswith("The next mount will fail: ")
-        assert finding.message.endswith(f"({damage}).")
+        assert f"({damage}): the next mount will fail." in finding.message
         labels = {citation.label: citation.value for citation in finding.citations}
         assert labels["superblock on the device"] == damage
         assert "while trying to open" in labels["dumpe2fs"]

@@ -77,14 +77,14 @@ def test_cap001_severity_by_share_of_inodes_in_use(used: int, severity: Severity
 def test_cap001_message_has_the_inodes_left() -> None:
     """The message also states the share in use."""
     (finding,) = verdict(with_inodes_used(850_000)).findings
-    assert finding.message.startswith("Only 150,000 more files can be created, although ")
-    assert finding.message.endswith(": 85 % of the inodes are in use.")
+    start = "85 % of the inodes are in use: only 150,000 more files can be created"
+    assert finding.message.startswith(start)
 
 
 def test_cap001_message_when_no_inode_is_left() -> None:
     """At 100 % no more files can be created."""
     (finding,) = verdict(with_inodes_used(INODES)).findings
-    assert finding.message.startswith("No more files can be created")
+    assert finding.message.startswith("100 % of the inodes are in use: no more files")
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,11 @@ def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("tib", "block", "severity", "words"),
     [
-        (8, 4096, Severity.MEDIUM, "cannot grow beyond 16 TiB (its device has 8 TiB), because"),
-        (16, 4096, Severity.MEDIUM, "cannot grow beyond 16 TiB"),
-        (16 + SECTOR_TIB, 4096, Severity.HIGH, "cannot use 512 bytes of its device"),
-        (20, 4096, Severity.HIGH, "cannot use 4 TiB of its device"),
-        (5, 1024, Severity.HIGH, "cannot use 1 TiB of its device: its limit is 4 TiB"),
+        (8, 4096, Severity.MEDIUM, "limited to 16 TiB; the device has 8 TiB."),
+        (16, 4096, Severity.MEDIUM, "limited to 16 TiB"),
+        (16 + SECTOR_TIB, 4096, Severity.HIGH, "cannot use 512 bytes of the device"),
+        (20, 4096, Severity.HIGH, "cannot use 4 TiB of the device"),
+        (5, 1024, Severity.HIGH, "limited to 4 TiB; it cannot use 1 TiB of"),
     ],
 )
 def test_cap003_severity_by_size_of_the_device(

@@ -45,9 +45,9 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
         (
             with_quota_options((), BOTH),
             Outcome.FAIL,
-            ["/data are not enforced: fstab sets usrquota, grpquota without"],
+            ["usrquota, grpquota for /data"],
         ),
-        (with_quota_options((), ("quota",)), Outcome.FAIL, ["fstab sets quota without effect"]),
+        (with_quota_options((), ("quota",)), Outcome.FAIL, ["sets quota for /data"]),
         (with_quota_options((), ("noquota",)), Outcome.NOT_APPLICABLE, []),
         (
             with_quota_options(("quota", "usrquota"), ("quota",), superblock=FEATURE),
@@ -67,11 +67,11 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
             Outcome.FAIL,
             [" use quota files of the old format"],
         ),
-        (with_quota_options((), (), superblock=FEATURE), Outcome.FAIL, ["the feature quota is on"]),
+        (with_quota_options((), (), superblock=FEATURE), Outcome.FAIL, ["The feature quota is on"]),
         (
             with_quota_options((), BOTH, superblock=FEATURE),
             Outcome.FAIL,
-            ["/data are not enforced: fstab sets usrquota, grpquota without"],
+            ["usrquota, grpquota for /data"],
         ),
         (with_quota_options((), (), superblock=unknown("superblock")), Outcome.UNDETERMINED, []),
         (with_quota_options((), (), fstab=unknown("fstab")), Outcome.UNDETERMINED, []),

@@ -85,13 +85,12 @@ def test_cmp003_severity_by_likelihood_of_a_renamed_device(on: Host, severity: S
 def test_cmp003_message_for_xen_disks() -> None:
     """The disks are not probed in any order: the machine's configuration sets their numbers."""
     (finding,) = verdict(host_with_fstab_spec("/dev/xvda1", virtualization="xen")).findings
-    assert "the hypervisor gives the disk" in finding.message
-    assert "The next boot" not in finding.message
+    assert "the hypervisor gives the name" in finding.message
+    assert "after a reboot" not in finding.message
 
 
 @pytest.mark.parametrize(
-    ("devices", "named"),
-    [(NVME, "nvme1n1, one of 2 disks nvme*, which"), (NVME[:2], "names /dev/nvme1n1, which")],
+    ("devices", "named"), [(NVME, ", one of 2 disks nvme*: "), (NVME[:2], " from /dev/nvme1n1: ")]
 )
 def test_cmp003_message_has_the_number_of_disks(
     devices: tuple[LsblkDevice, ...], named: str

@@ -247,9 +247,7 @@ def test_drf002_removes_only_options_that_are_not_active() -> None:
     assert finding.remedies[-1].summary.endswith("remove noatime.")
 
 
-LATER_MOUNT_NOTE = (
-    ". Line 7 mounts the filesystem first, and a later mount cannot change ext4 options."
-)
+LATER_MOUNT_NOTE = ": line 7 mounts it first, and a later mount changes no ext4 option."
 
 
 def mounted_twice(
@@ -322,7 +320,7 @@ def test_drf002_treats_the_entry_of_the_root_as_the_first() -> None:
         filesystem(mounts=there, fstab=known(entries), options=known(options()))
     ).findings
     assert "line 7 sets commit=30" in finding.message
-    assert "Line 8 mounts the filesystem first" in finding.message
+    assert "line 8 mounts it first" in finding.message
 
 
 @pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
@@ -347,7 +345,7 @@ def test_drf002_rootflags_have_their_own_origin_and_no_fstab_edit() -> None:
     assert (drift.remedies, dead.remedies) == ((), ())
 
 
-REPEATED_LINE_NOTE = ". Of the two lines for this mount point, only line 7 is used."
+REPEATED_LINE_NOTE = ": of two lines for one mount point only the first counts, line 7."
 
 
 @pytest.mark.parametrize(

@@ -282,10 +282,10 @@ def test_drf003_page_does_not_promise_which_device_is_mounted() -> None:
         ((ON_ORIGIN,), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((ON_ORIGIN, ON_SNAPSHOT), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((), VOLUMES, Severity.LOW, "udev prefers the origin"),
-        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of "),
+        ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of them"),
         # A thin snapshot has neither a device for its changes nor a low link priority.
-        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of "),
-        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of "),
+        ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of them"),
+        ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of them"),
     ],
     ids="origin both none snapshot thin a-copy-beside".split(),
 )
@@ -309,7 +309,7 @@ def test_drf003_remedy_changes_the_uuid_of_the_copy() -> None:
     """The UUID is changed only on an unmounted device, and only if nothing else has it mounted."""
     (finding,) = verdict(with_rows(COPY)).findings
     assert finding.message == (
-        f"fstab line 7 can mount any of sda, sdb, because they have the same UUID {UUID}."
+        f"sda, sdb have the same UUID {UUID}: fstab line 7 can mount any of them."
     )
     (remedy,) = finding.remedies
     checked = (

@@ -124,8 +124,8 @@ def test_drf004_remedy_removes_the_mode_or_stores_it_in_the_superblock() -> None
     fs = root_filesystem("noatime", "data=ordered", superblock=known(stored), options=live)
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "The next boot's remount of the root fails, and the root stays read-only: /etc/fstab line "
-        "7 sets data=ordered, but neither /proc/cmdline rootflags= nor the superblock does."
+        "/etc/fstab line 7 sets data=ordered for the root, but neither /proc/cmdline rootflags= "
+        "nor the superblock sets it: the next boot's remount fails, and the root stays read-only."
     )
     forget, store = finding.remedies
     assert step_lines(forget.steps)[0] == "persistent: fstab 7: noatime,data=ordered -> noatime"

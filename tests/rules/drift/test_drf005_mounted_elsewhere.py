@@ -53,7 +53,7 @@ def test_drf005_is_certain_only_if_a_mount_table_lists_it() -> None:
     assert (seen.confidence, unseen.confidence) == (Confidence.CONFIRMED, Confidence.POSSIBLE)
     assert seen.summary == "mounted in another mount namespace"
     assert unseen.summary == "active in the kernel, but in no readable mount table"
-    assert seen.message.endswith(": it is mounted in another mount namespace.")
+    assert seen.message.startswith("/dev/sda is mounted in another mount namespace")
     assert seen.citations[-1][:3] == ("mounted there as", "ext4", "/proc/42/mountinfo")
     assert "in no readable mount table" in unseen.message
     assert "or open files keep it active" in unseen.message

@@ -118,7 +118,7 @@ def test_severity_with_unwritten_extents_is_low_and_likely(
     """With delalloc and dioread_nolock most new blocks read as zeros until data is written."""
     finding = finding_of(writeback(*tokens, mounts=(mount(place),)))
     assert (finding.severity, finding.confidence) == grade
-    assert ("protect most files" in finding.message) is (not tokens)
+    assert ("prevent it for most files" in finding.message) is (not tokens)
 
 
 def test_severity_on_kernels_without_dioread_nolock_by_default() -> None:
@@ -131,7 +131,7 @@ def test_read_only_mount_is_info() -> None:
     """Nothing is being written when it crashes."""
     finding = finding_of(writeback(read_only=known(value=True)))
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("mounted read-only: this has no effect until it is writable.")
+    assert finding.message.endswith("as soon as it is mounted writable.")
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_journal_created_online_is_used_from_the_next_mount(
     """It is not created twice."""
     fs = without_journal(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
-    assert finding.message.endswith(": the journal is not in use before the next mount.")
+    assert finding.message.startswith("The journal is not in use before the next mount: ")
     assert finding.summary == f"the journal is not in use before the next mount: {EFFECT}"
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
@@ -240,7 +240,7 @@ def test_journal_created_online_is_used_from_the_next_mount(
 def test_journal_unused_due_to_norecovery_is_not_created_again() -> None:
     """With norecovery the journal exists, and a mount without the option uses it."""
     finding = found(filesystem(options=known(options_without_data_mode("norecovery"))))
-    assert finding.message.endswith(": norecovery disables the journal.")
+    assert finding.message.startswith("norecovery disables the journal: ")
     assert finding.summary == f"norecovery disables the journal: {EFFECT}"
     assert "without norecovery" in finding.remedies[0].summary
 
@@ -248,7 +248,7 @@ def test_journal_unused_due_to_norecovery_is_not_created_again() -> None:
 def test_norecovery_without_a_journal_needs_a_new_journal() -> None:
     """A mount without the option has no journal either: it has to be created first."""
     finding = found(without_journal(options=known(options_without_data_mode("norecovery"))))
-    assert finding.message.endswith(": the filesystem has no journal.")
+    assert finding.message.startswith("The filesystem has no journal: ")
     assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
 
 

@@ -121,7 +121,7 @@ def test_recorded_errors_raise_the_severity(changes: dict[str, Any]) -> None:
     """The filesystem is being written to despite the errors."""
     finding = finding_of(filesystem(**changes))
     assert finding.severity is Severity.HIGH
-    assert finding.message.endswith("the kernel has already recorded 3 errors.")
+    assert finding.message.endswith("it has already recorded 3 errors.")
     assert finding.summary.endswith("metadata error, and errors are recorded")
     assert ("errors recorded", "3") in [(each.label, each.value) for each in finding.citations]
 

@@ -101,7 +101,7 @@ def test_hlt001_finds_an_error_state_without_counters() -> None:
         )
     ).findings
     assert (finding.severity, finding.fact) == (Severity.MEDIUM, "marked")
-    assert "the superblock is marked with errors, although none is" in finding.message
+    assert finding.message.startswith("The superblock is marked with errors, although none is")
     cited = {citation.label: citation.value for citation in finding.citations}
     assert cited == {"errors": "0", "state": "clean with errors"}
     (remedy,) = finding.remedies
@@ -166,8 +166,8 @@ def test_hlt001_message_has_time_and_place_of_the_last_error() -> None:
     """The message has the recorded details of the last error."""
     (finding,) = verdict(with_recorded_errors(error_counters(3, TAKEN_AT))).findings
     assert finding.message == (
-        "Metadata may be damaged, and writes can spread the damage: the kernel recorded 3 errors, "
-        "the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line 1805, about inode 12."
+        "The kernel recorded 3 errors, the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line "
+        "1805, about inode 12: metadata may be damaged, and writes can spread the damage."
     )
     assert "(EFSCORRUPTED)" in {c.label: c.value for c in finding.citations}["last error"]
 
@@ -175,7 +175,7 @@ def test_hlt001_message_has_time_and_place_of_the_last_error() -> None:
 def test_hlt001_message_for_a_single_error() -> None:
     """A single error is not called the last one."""
     (finding,) = verdict(with_recorded_errors(error_counters(1, TAKEN_AT))).findings
-    assert "the kernel recorded 1 error, on 2026-01-02T03:04:05Z, in " in finding.message
+    assert finding.message.startswith("The kernel recorded 1 error, on 2026-01-02T03:04:05Z, in ")
 
 
 def test_hlt001_remedy_checks_the_unmounted_filesystem() -> None:

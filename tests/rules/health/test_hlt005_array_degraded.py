@@ -79,8 +79,8 @@ def test_hlt005_message_has_the_missing_members() -> None:
     """The message has the member counts of this array."""
     (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
     assert finding.message == (
-        "The array survives only one more failure, and reads are slower: md127 (raid6) lacks 1 of "
-        "6 members and is rebuilding."
+        "md127 (raid6) lacks 1 of 6 members and is rebuilding: it survives one more "
+        "failure, and reads are slower."
     )
 
 

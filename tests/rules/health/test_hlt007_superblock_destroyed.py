@@ -68,8 +68,8 @@ def test_hlt007_compares_the_device_with_the_kernels_copy() -> None:
     (finding,) = verdict(with_primary_superblock(damaged_superblock())).findings
     assert finding.severity is Severity.CRITICAL
     assert finding.message == (
-        "The next mount will fail: the superblock of /dev/sda is destroyed although it is mounted "
-        "(it is zeroed)."
+        "The superblock of /dev/sda is destroyed although it is mounted (it is zeroed): "
+        "the next mount will fail."
     )
     assert [citation[:3] for citation in finding.citations] == [
         ("superblock on the device", "it is zeroed", BYTES_ORIGIN),
@@ -88,9 +88,7 @@ def test_hlt007_advice_for_an_unmounted_filesystem() -> None:
         damaged_superblock(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u")
     )
     (finding,) = verdict(fs).findings
-    assert finding.message == (
-        "The filesystem cannot be mounted: the superblock of /dev/sda is destroyed (it is zeroed)."
-    )
+    assert finding.message.endswith("is destroyed (it is zeroed): it cannot be mounted.")
     assert finding.remedies[0].summary.startswith("Find out what wrote to the device")
     assert "with the block of a backup" in finding.remedies[0].summary
 

@@ -97,8 +97,8 @@ def test_hlt008_confidence_if_the_kernel_does_not_show_the_timeout() -> None:
     assert assumed.message == shown.message, "the driver's own default is 30 s"
     assert [r.steps for r in assumed.remedies] == [()]
     assert shown.message == (
-        "A stall of more than 30 s causes an I/O error, and ext4 becomes read-only: nvme1n1 is a "
-        "network volume (Amazon Elastic Block Store), for which the driver waits no longer."
+        "nvme1n1 is a network volume (Amazon Elastic Block Store), and the driver waits only 30 s "
+        "for it: a longer stall causes an I/O error, and ext4 becomes read-only."
     )
 
 

@@ -117,7 +117,7 @@ def test_one_finding_names_all_exposed_filesystems() -> None:
     (finding,) = verdict_of(
         DEBIAN_AFFECTED, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
     ).findings
-    assert finding.message.endswith("the file position; 2 writable ext4 filesystems are exposed.")
+    assert finding.message.endswith("overwrites the data; 2 writable ext4 filesystems are exposed.")
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
         (
             "kernel",

@@ -195,8 +195,8 @@ def test_severity_by_skew_and_kind_of_disk(
 def test_message_has_effective_disks_and_skew() -> None:
     """The message is one sentence with the effective number of disks and the skew."""
     assert finding_of(striped_filesystem(layout(UNEVEN_LOADS))).message == (
-        "The busiest disk gets 4 times the average number of bitmap writes: effectively 3 of 12 "
-        "disks serve the bitmaps."
+        "Effectively 3 of 12 disks serve the bitmaps: "
+        "the busiest disk gets 4 times the average number of bitmap writes."
     )
 
 

@@ -264,8 +264,8 @@ def test_lay002_remedy_sets_the_superblock_and_edits_fstab() -> None:
     )
     (finding,) = verdict(fs).findings
     assert finding.message == (
-        "More writes cover only part of a stripe and must read and rewrite parity: ext4 aligns "
-        "files to 256 KiB, but the stripes of md127 have 192 KiB."
+        "ext4 aligns files to 256 KiB, but the stripes of md127 have 192 KiB: more writes cover "
+        "only part of a stripe and must read and rewrite parity."
     )
     (remedy,) = finding.remedies
     commands = [(step.phase, step.command) for step in remedy.lines]

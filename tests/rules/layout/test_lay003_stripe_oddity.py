@@ -126,7 +126,7 @@ def test_lay003_message_names_the_device() -> None:
     """The device is named, because it may be a controller."""
     (finding,) = verdict(with_stripe(2048, 128, 2048, stack=known(MIRROR))).findings
     assert finding.message.startswith(
-        "Aligning large files to a stripe of 2048 blocks has no benefit: md127 is not on a striped"
+        "A stripe of 2048 blocks is in force, but md127 is not on a striped array: aligning"
     )
 
 

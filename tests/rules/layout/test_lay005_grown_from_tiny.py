@@ -105,8 +105,8 @@ def test_lay005_message_and_citations() -> None:
     """The message has the clues, and the evidence has the numbers."""
     (finding,) = verdict(with_shape(**TINY_SHAPE)).findings
     assert finding.message == (
-        "The filesystem wastes space and is slow: it has 1 KiB blocks, an inode per 8 KiB or less "
-        "and a small journal on 200 GiB, probably because it was created tiny and then grown."
+        "The filesystem was probably created tiny and then grown: 1 KiB blocks, an inode per "
+        "8 KiB or less, a small journal on 200 GiB waste space and slow it down."
     )
     values = {citation.label: citation.value for citation in finding.citations}
     assert values["inodes"] == "52428800, one per 4096 bytes; their tables take 12.5 GiB"

@@ -79,8 +79,8 @@ def test_sec002_remount_sets_only_the_flags_of_the_mount() -> None:
     (finding,) = verdict(mounted_with("nosuid", "nodev", "noexec", mounts=(there,))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
-        "Device nodes and programs on /data can be used: it is mounted without nodev, noexec, "
-        "which /etc/fstab line 7 sets."
+        "/data is mounted without nodev, noexec, which /etc/fstab line 7 sets: device nodes "
+        "and programs on it can be used."
     )
     assert finding.fact == "/data nodev,noexec"
     (remedy,) = finding.remedies
@@ -100,8 +100,8 @@ def test_sec002_message_in_singular_and_plural() -> None:
     (three,) = verdict(mounted_with(*every)).findings
     assert one.summary == "mounted without nosuid although fstab sets it"
     assert three.summary == "mounted without nosuid, nodev, noexec although fstab sets them"
-    assert three.message.startswith(
-        "Set-user-ID programs, device nodes and programs on /data can be used: "
+    assert three.message.endswith(
+        "sets: set-user-ID programs, device nodes and programs on it can be used."
     )
 
 

@@ -102,11 +102,11 @@ def _cite(usage: Usage, fs: Filesystem) -> Citation:
 
 def _full(fs: Filesystem, usage: Usage, severity: Severity) -> Finding:
     used = usage.inodes - usage.free_inodes
-    left = f"Only {usage.free_inodes:,} more files" if usage.free_inodes else "No more files"
+    left = f"only {usage.free_inodes:,} more files" if usage.free_inodes else "no more files"
     free = size(usage.available_blocks * usage.block_bytes)
     return Finding(
-        message=f"{left} can be created, although {free} of space are free: "
-        f"{percent(used, usage.inodes)} of the inodes are in use.",
+        message=f"{percent(used, usage.inodes)} of the inodes are in use: {left} can be created, "
+        f"although {free} of space are free.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(usage, fs),),
@@ -118,8 +118,8 @@ def _full(fs: Filesystem, usage: Usage, severity: Severity) -> Finding:
 def _sparse(fs: Filesystem, usage: Usage, place: str) -> Finding:
     each = _bytes_per_inode(usage)
     return Finding(
-        message="Inodes will run out long before the space: the filesystem has one per "
-        f"{each // 1024} KiB ({usage.inodes:,}), and most files in {place} are smaller.",
+        message=f"The filesystem has {usage.inodes:,} inodes, one per {each // 1024} KiB, but "
+        f"most files in {place} are smaller: inodes will run out long before the space.",
         severity=Severity.MEDIUM,
         confidence=Confidence.LIKELY,
         citations=(_cite(usage, fs), Citation("mount point", place, MOUNT_TABLE)),

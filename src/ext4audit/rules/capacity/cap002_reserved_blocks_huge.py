@@ -129,8 +129,8 @@ def _finding(fs: Filesystem, usage: Usage, reserved: int, cited: Citation) -> Fi
     left = size(usage.available_blocks * usage.block_bytes)
     share = percent(reserved, usage.size_blocks)
     return Finding(
-        message=f"Users other than root have {left} left: {size(reserved * usage.block_bytes)} "
-        f"({share}) are reserved for root.",
+        message=f"{size(reserved * usage.block_bytes)} ({share}) are reserved for root; other "
+        f"users have {left} left.",
         severity=Severity.MEDIUM if scarce else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(cited, *cite_space(fs)),

@@ -76,14 +76,13 @@ def _smallest_block_bytes(fs: Filesystem) -> int:
 
 
 def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) -> Finding:
-    effect = f"cannot grow beyond {size(limit)} (its device has {size(device)})"
+    end = f"the device has {size(device)}"
     severity = Severity.MEDIUM if device * NEAR >= limit else Severity.INFO
     if device > limit:
-        effect = f"cannot use {size(device - limit)} of its device: its limit is {size(limit)}"
-        severity = Severity.HIGH
+        end, severity = f"it cannot use {size(device - limit)} of the device", Severity.HIGH
     each = limit // BLOCKS_OF_32_BITS
     return Finding(
-        message=f"The filesystem {effect}, because it lacks the feature 64bit.",
+        message=f"Without 64bit, the filesystem is limited to {size(limit)}; {end}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(

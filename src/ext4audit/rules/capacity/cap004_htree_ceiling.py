@@ -117,8 +117,8 @@ def _warned(fs: Filesystem, host: Host, usage: Usage, warnings: int) -> Finding:
     times = "once" if warnings == 1 else f"{warnings:,} times"
     used = usage.inodes - usage.free_inodes
     return Finding(
-        message="A directory may be full, so that no file can be created in it: the kernel logged "
-        f"a warning {times} since the mount, and the {used:,} files could fill the index of one.",
+        message=f"The kernel logged a warning {times} since the mount, and one directory may hold "
+        f"so many of the {used:,} files that its index is full: no file can be created in it.",
         severity=Severity.MEDIUM,
         confidence=Confidence.POSSIBLE,
         citations=(Citation("warnings", str(warnings), origin_of(fs.errors)), _cite(fs, usage)),

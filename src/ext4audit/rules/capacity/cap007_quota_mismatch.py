@@ -97,8 +97,8 @@ def _quota_kind(spec: OptionSpec, canonical: str) -> str | None:
 
 def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
     return Finding(
-        message=f"Quota limits on {line.mount_point} are not enforced: fstab sets "
-        f"{', '.join(lost)} without effect.",
+        message=f"fstab sets {', '.join(lost)} for {line.mount_point}, without effect: quota "
+        "limits are not enforced.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(cite_fstab(line, line.raw_options),),
@@ -122,8 +122,8 @@ def _remedies(line: FstabLine) -> Iterator[Remedy]:
 
 def _old_format(names: Sequence[str]) -> Finding:
     return Finding(
-        message=f"Quota limits may not be enforced: {', '.join(names)} use quota files of the old "
-        "format, which need quotacheck and quotaon.",
+        message=f"{', '.join(names)} use quota files of the old format, which need quotacheck and "
+        "quotaon: limits may not be enforced.",
         severity=Severity.LOW,
         confidence=Confidence.POSSIBLE,
         citations=(Citation("options in force", " ".join(names), MOUNT_TABLE),),
@@ -135,8 +135,8 @@ def _old_format(names: Sequence[str]) -> Finding:
 
 def _counts_only(fs: Filesystem) -> Finding:
     return Finding(
-        message="Quota usage is counted, but limits are not enforced without quotaon: the feature "
-        "quota is on, and the filesystem is mounted without usrquota, grpquota or prjquota.",
+        message="The feature quota is on, but the filesystem is mounted without usrquota, grpquota "
+        "or prjquota: usage is counted, but limits are not enforced without quotaon.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(Citation("features", "quota", origin_of(fs.superblock)),),

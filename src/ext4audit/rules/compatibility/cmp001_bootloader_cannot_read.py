@@ -101,8 +101,8 @@ def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Fin
     is_likely = confidence is Confidence.LIKELY
     reads = "cannot read" if is_likely else "may be unable to read"
     return Finding(
-        message=f"The host {'will' if is_likely else 'may'} not boot: {_name(loader)} {reads} the "
-        f"filesystem with the kernels, which has {', '.join(features)}.",
+        message=f"{_name(loader)} {reads} the filesystem with the kernels, which has "
+        f"{', '.join(features)}: the host {'will' if is_likely else 'may'} not boot.",
         severity=severity,
         confidence=confidence,
         citations=cite_features(fs),
@@ -132,5 +132,5 @@ def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confi
 
 def _name(loader: BootLoader) -> str:
     if loader.loader is Loader.NONE_FOUND:
-        return "the boot loader, which is unknown,"
+        return "The boot loader, which is unknown,"
     return " ".join(filter(None, (loader.loader.value, loader.version)))

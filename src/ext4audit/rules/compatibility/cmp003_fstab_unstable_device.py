@@ -28,13 +28,13 @@ NAMED_BY_HYPERVISOR = "xvd"
 MOST_NAMED = 8
 """The maximum number of arrays that a finding names."""
 SWAPPED = (
-    "The next boot may stop or mount the wrong filesystem on {place}: fstab names {name}, which "
-    "may then belong to another device"
+    "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
+    "or stops"
 )
 UNSOUGHT = "The command stops if another device has this UUID, because not all devices were read."
 MOVED = (
-    "The boot stops if another configuration or type of instance changes the name that the "
-    "hypervisor gives the disk of {place}: fstab names {name}"
+    "the hypervisor gives the name, and another configuration or type of instance changes it, so "
+    "the boot then stops"
 )
 
 
@@ -152,9 +152,9 @@ def _finding(entry: FstabEntry, host: Host) -> Finding:
     count = _disks(host, family) if family else None
     among = f", one of {count} disks {family}*" if count is not None and count > 1 else ""
     severity = _grade(entry, host)
-    message = MOVED if family == NAMED_BY_HYPERVISOR else SWAPPED
+    danger = MOVED if family == NAMED_BY_HYPERVISOR else SWAPPED
     return Finding(
-        message=f"{message.format(place=line.mount_point, name=f'{line.spec}{among}')}.",
+        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: {danger}.",
         severity=severity,
         confidence=Confidence.CONFIRMED if severity is Severity.HIGH else Confidence.LIKELY,
         citations=tuple(_cite(entry, host, family, count)),

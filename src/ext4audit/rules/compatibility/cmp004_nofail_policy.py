@@ -104,8 +104,8 @@ def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:
 def _finding(entry: FstabEntry, virtualization: str) -> Finding:
     line = entry.line
     return Finding(
-        message=f"If {line.spec} is missing, the boot waits (by default 90 seconds) and stops in "
-        f"emergency mode, without network: fstab mounts {line.mount_point} without nofail.",
+        message=f"{line.mount_point} lacks nofail: if {line.spec} is missing, the boot waits "
+        "90 seconds and stops in emergency mode, without network.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(

@@ -96,15 +96,15 @@ def _finding(
     """Return the finding; the kernel parameter replaces the recorded layout on this host only."""
     default = LAYOUTS.get(for_wording(parameter, None))
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
+    name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"
     consequence = (
-        f"Only raid0.default_layout of this kernel ({default}) allows the assembly of {device.name}"
+        f"only raid0.default_layout of this kernel ({default}) allows its assembly"
         if default
-        else f"Linux 5.4 and later refuse to assemble {device.name}, and with the wrong layout all "
-        "data beyond the end of the smallest disk is garbage"
+        else "Linux 5.4 and later refuse to assemble it, and with the wrong layout all data beyond "
+        "the end of the smallest disk is garbage"
     )
     return Finding(
-        message=f"{consequence}: this RAID0 of {len(array.members)} disks of unequal size does not "
-        "record its layout.",
+        message=f"{name} does not record its layout: {consequence}.",
         severity=Severity.MEDIUM if default else Severity.HIGH,
         confidence=Confidence.LIKELY if unseen else Confidence.CONFIRMED,
         citations=(*cited, *_cite_parameter(parameter)),

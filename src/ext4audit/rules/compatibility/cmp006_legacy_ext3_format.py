@@ -52,27 +52,27 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """
     if fs.alive and (fstype := need(fs.fstype)) in OLD_TYPES:
         seen = Citation("mounted as", fstype, MOUNT_TABLE)
-        reason = f"it is mounted as {fstype}, without extents and delayed allocation"
+        sentence = f"It is mounted as {fstype}, without extents and delayed allocation"
     else:
         has_extents = "extent" in need(fs.superblock).features
         (seen,) = cite_features(fs)
         if has_extents:
             yield seen
             return
-        reason = "it has no extents"
+        sentence = "It has no extents"
     if "/boot" in fs.mount_points:
         raise NotApplicable("it is /boot, which boot loaders read")
     total = need(device_bytes(fs))
     if total <= GIB:
         raise NotApplicable(f"it is small: {size(total)}")
-    yield _finding(fs, seen, reason, total)
+    yield _finding(fs, seen, sentence, total)
 
 
-def _finding(fs: Filesystem, seen: Citation, reason: str, total: int) -> Finding:
+def _finding(fs: Filesystem, seen: Citation, sentence: str, total: int) -> Finding:
     old = [cite_fstab(each, each.fstype, "fstab {}, type") for each in _old_lines(fs)]
     return Finding(
-        message="Deleting, truncating and allocating large files is slow on this filesystem of "
-        f"{size(total)}: {reason}.",
+        message=f"{sentence}: deleting, truncating and allocating large files is slow on this "
+        f"filesystem of {size(total)}.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen, *old),

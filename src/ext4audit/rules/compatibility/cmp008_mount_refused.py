@@ -71,13 +71,13 @@ def _large_blocks(
     size, since = superblock.block_bytes, ".".join(map(str, LARGE_BLOCKS_SINCE))
     mounts = kernel.since(*LARGE_BLOCKS_SINCE)
     fate = (
-        f"Linux {kernel.release} mounts the filesystem only if the kernel is built with "
-        f"CONFIG_TRANSPARENT_HUGEPAGE, and no kernel before {since} does"
+        f"Linux {kernel.release} mounts it only if it is built with CONFIG_TRANSPARENT_HUGEPAGE, "
+        f"and no kernel before {since} does"
         if mounts
-        else f"Linux {kernel.release}, which is older than {since}, refuses to mount the filesystem"
+        else f"Linux {kernel.release} refuses to mount it; {since} is the first that can"
     )
     return Finding(
-        message=f"{fate}: its blocks of {size} bytes are larger than a page of {page} bytes.",
+        message=f"Blocks of {size} bytes are larger than a page of {page} bytes: {fate}.",
         severity=Severity.LOW if mounts else Severity.HIGH,
         confidence=Confidence.LIKELY,
         citations=tuple(cited),
@@ -95,7 +95,7 @@ def _by_type(superblock: Superblock, fstype: str, origin: str) -> Iterator[Findi
         return
     reason = f"it has {', '.join(wrong)}" if wrong else "it has no journal"
     yield Finding(
-        message=f"The kernel refuses to mount the filesystem as {fstype}: {reason}.",
+        message=f"The kernel refuses to mount it as {fstype}: {reason}.",
         severity=Severity.HIGH,
         confidence=Confidence.CONFIRMED,
         citations=(
@@ -114,8 +114,8 @@ def _dax(fs: Filesystem, fstype: str) -> Iterator[Finding]:
     if option is None or option.token != DAX or fs.name.startswith(PERSISTENT_MEMORY):
         return
     yield Finding(
-        message=f"The kernel refuses the mount as {fstype}: dax is set, and {fs.device} is not "
-        "persistent memory.",
+        message=f"dax is set, and {fs.device} is not persistent memory: the kernel refuses the "
+        f"mount as {fstype}.",
         severity=Severity.HIGH,
         confidence=Confidence.LIKELY,
         citations=(Citation("dax", option.token, option.origin),),

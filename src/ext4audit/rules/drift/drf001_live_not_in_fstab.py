@@ -101,8 +101,8 @@ def _finding(
     tokens = [option.token for option in lost] + flags
     unsure = any(option.baseline is None for option in lost)
     return Finding(
-        message=f"The next mount loses {', '.join(tokens)}, which {verb(tokens)} in force but not "
-        f"set in {intent.origin}.",
+        message=f"{', '.join(tokens)} {verb(tokens)} in force but not set in {intent.origin}: "
+        f"the next mount loses {pronoun(tokens)}.",
         severity=severity_of((option.name for option in lost), flags),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
         citations=in_brief(

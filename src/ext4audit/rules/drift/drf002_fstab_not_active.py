@@ -187,15 +187,12 @@ def _without_effect(
 
 
 def _reason(intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
-    """Return the sentence on why the options of a later line have no effect, without its end."""
+    """Return the clause on why the options of a later line have no effect."""
     if not _without_effect(intent, inactive, flags):
         return ""
     if intent.is_repeated:
-        return f". Of the two lines for this mount point, only line {intent.used_line} is used"
-    return (
-        f". Line {intent.first_line} mounts the filesystem first, and a later mount cannot change "
-        "ext4 options"
-    )
+        return f": of two lines for one mount point only the first counts, line {intent.used_line}"
+    return f": line {intent.first_line} mounts it first, and a later mount changes no ext4 option"
 
 
 def _dead(tokens: tuple[str, ...], intent: MountConfig) -> Finding:

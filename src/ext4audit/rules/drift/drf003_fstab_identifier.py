@@ -296,17 +296,14 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
         for row in twins.devices
     )
     places = ", ".join(use.citation.label for use in used)
-    each = "" if len(used) == 1 else "each "
-    chance = f"{places} can {each}mount" if used else f"A mount by {twins.key} can use"
-    why = f"have the same {twins.key} {twins.value}"
-    message = f"{chance} any of {names}, because they {why}."
+    what = "can mount any of them" if len(used) == 1 else "can each mount any of them"
+    chance = f"{places} {what}" if used else f"a mount by {twins.key} can use any of them"
     # All layers of each device are then known, so none of them is on top of another.
     all_visible = _fully_visible(host) >= twins.numbers
     if is_disambiguated(host, twins):
-        prefers = "udev prefers the origin to its LVM snapshots while the origin is active"
-        message = f"{names} {why}, but {prefers}."
+        chance = "udev prefers the origin to its LVM snapshots while the origin is active"
     return Finding(
-        message=message,
+        message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
         confidence=Confidence.CONFIRMED if all_visible else Confidence.LIKELY,
         citations=in_brief(

@@ -106,8 +106,8 @@ def _finding(
     stays = "no option of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
-        message=f"The next boot's remount of the root fails, and {stays}: {intent.origin} sets "
-        f"{wanted}, but neither {CMDLINE} nor the superblock does.",
+        message=f"{intent.origin} sets {wanted} for the root, but neither {CMDLINE} nor the "
+        f"superblock sets it: the next boot's remount fails, and {stays}.",
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
         citations=tuple(_cite(fs, intent)),

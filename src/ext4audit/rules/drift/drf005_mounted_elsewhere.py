@@ -57,12 +57,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, mounts: int) -> Finding:
     """Return the finding; the type is known only if the mount table of a process lists it."""
     seen = isinstance(fs.fstype, Known)
-    effect = f"{fs.device} cannot be checked, tuned or detached"
+    effect = "it cannot be checked, tuned or detached"
     return Finding(
-        message=f"{effect}: it is mounted in another mount namespace."
+        message=f"{fs.device} is mounted in another mount namespace: {effect} until it is "
+        "unmounted there."
         if seen
-        else f"{effect}: it is active in the kernel but in no readable mount table, because it is "
-        "mounted in another namespace or open files keep it active.",
+        else f"{fs.device} is active in the kernel but in no readable mount table: it is mounted "
+        f"in another namespace, or open files keep it active, and {effect}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED if seen else Confidence.POSSIBLE,
         citations=tuple(_cite(fs, mounts)),

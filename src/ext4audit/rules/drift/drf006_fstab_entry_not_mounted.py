@@ -192,8 +192,8 @@ def _message(entry: FstabEntry, there: Sequence[Mount]) -> str:
     where = entry.line.mount_point
     if not there:
         return (
-            f"Files written to {where} go to the directory below the mount point: {where} is in "
-            "fstab but not mounted."
+            f"{where} is in fstab but not mounted: files written there go to the directory below "
+            "the mount point."
         )
     return f"fstab names {entry.line.spec} for {where}, but a different filesystem is mounted."
 

@@ -88,19 +88,13 @@ def _finding(
     cited: tuple[Citation, ...],
 ) -> Finding:
     known = record.get(UUID)
-    shown = (
-        f"another filesystem ({record.get(TYPE, 'unknown type')}, {known})"
-        if known
-        else "no filesystem"
-    )
-    message = (
-        f"The next mount of {by_content[0]} fails or finds another device: udev's record of "
-        f"{fs.device} shows {shown}."
-        if by_content
-        else f"udev's record of {fs.device} does not match its filesystem: it shows {shown}."
+    shown = f"another one ({record.get(TYPE, 'unknown type')}, {known})" if known else "none"
+    then = (
+        f"; the next mount of {by_content[0]} fails or finds another device" if by_content else ""
     )
     return Finding(
-        message=message,
+        message=f"udev's record of {fs.device} does not match its filesystem, but shows {shown}"
+        f"{then}.",
         severity=Severity.MEDIUM if by_content else Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cited, *(Citation("fstab", spec, "/etc/fstab") for spec in by_content)),

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need
+from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
-from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
+from ext4audit.rules.shared import cite_option, what_else_sets_it
 
-DISABLED = "write barriers are disabled, so fsync() and journal commits do not flush write caches"
-LOSS = "A power failure can lose synced data and corrupt the filesystem"
-WITHOUT_EFFECT = "Write barriers are disabled, which has no effect here"
+NO_FLUSH = "Write barriers are disabled, so fsync() and journal commits do not flush write caches"
 
 VOLATILE_LOSS = "write barriers are disabled: a power failure can lose synced data"
 SUMMARIES = {
@@ -122,8 +120,10 @@ def _finding(
     citations: tuple[Citation, ...],
 ) -> Finding:
     severity, confidence = grade
-    effect = WITHOUT_EFFECT if severity is Severity.INFO else f"{LOSS}: {DISABLED}"
-    severity, message = milder_while_read_only(fs, severity, f"{effect} ({sentence})")
+    message = f"{NO_FLUSH}; {sentence}"
+    if is_surely(fs.read_only):
+        severity = Severity.INFO
+        message = f"{message}. It is mounted read-only, so no data is at risk until it is writable"
     return Finding(
         message=f"{message}.",
         severity=severity,

@@ -169,10 +169,10 @@ def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Ru
 
 
 def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
-    words = [option.token for option in stored]
+    words = ", ".join(option.token for option in stored)
     return (
-        f"The next mount puts {series(words)} in force, and no mount table will show "
-        f"{pronoun(words)}: the superblock sets {pronoun(words)}{_also(fs, stored)}."
+        f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}; in force "
+        "from the next mount on."
     )
 
 
@@ -235,16 +235,11 @@ def _summary(tokens: Sequence[str]) -> str:
 def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
     if not hidden:
         value = string.value if string else ""
-        return f"Every mount applies the options that a string of the superblock sets: {value}."
+        return f"The superblock has a string of mount options, which every mount applies: {value}."
     stored = [option for option in hidden if not _left_over(fs, option)]
     left = [option for option in hidden if _left_over(fs, option)]
-    words = [option.token for option in stored]
-    sets = (
-        f"No mount table shows {series(words)}, which {verb(words)} in force: the superblock sets "
-        f"{pronoun(words)}{_also(fs, stored)}."
-        if words
-        else ""
-    )
+    words = ", ".join(option.token for option in stored)
+    sets = f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}."
     texts = ([sets] if stored else []) + ([_left_over_text(fs, left)] if left else [])
     return " ".join(texts)
 
@@ -253,9 +248,9 @@ def _left_over_text(fs: Filesystem, left: Sequence[EffectiveOption]) -> str:
     words = [option.token for option in left]
     it = pronoun(words)
     return (
-        f"Neither the mount table nor the superblock shows {series(words)}, which {verb(words)} "
-        f"in force{_also(fs, left)}: the superblock set {it} at the time of the mount, and no "
-        "longer does."
+        f"{series(words)} {verb(words)} in force, although neither the mount table nor the "
+        f"superblock shows {it}{_also(fs, left)}: the superblock set {it} when it was mounted, and "
+        "no longer does."
     )
 
 

@@ -19,8 +19,8 @@ from ext4audit.rules.shared.demands import (
 )
 
 MESSAGE = (
-    "After a crash, files that were being written can contain stale data of deleted files: "
-    "data=writeback is in force"
+    "data=writeback: after a crash, files that were being written can contain stale data of "
+    "deleted files"
 )
 
 
@@ -94,7 +94,7 @@ def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
     if is_surely(fs.read_only):
         return milder_while_read_only(fs, Severity.INFO, MESSAGE)
     if _marks_unwritten(fs):
-        return Severity.LOW, f"{MESSAGE}, but dioread_nolock and delalloc protect most files"
+        return Severity.LOW, f"{MESSAGE}; dioread_nolock and delalloc prevent it for most files"
     return Severity.HIGH if shared else Severity.MEDIUM, MESSAGE
 
 

@@ -60,7 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield cite_not_in_force(fs, NAME)
         return
     severity, confidence, cited = _grade(fs, host)
-    message = f"A power failure can lose blocks that a journal commit includes: {NAME} is in force"
+    message = f"{NAME}: a power failure can keep a journal commit and lose the committed blocks"
     severity, message = milder_while_read_only(fs, severity, message)
     yield Finding(
         message=f"{message}.",

@@ -25,7 +25,7 @@ from ext4audit.rules.shared.quantities import device_bytes, size
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))
 UNUSED = "norecovery disables the journal"
-NOT_YET = "the journal is not in use before the next mount"
+NOT_YET = "The journal is not in use before the next mount"
 MADE_WHILE_MOUNTED = (
     " Until then the filesystem runs without a journal and shows a file .journal, which e2fsck "
     "hides at the next start. Removing the journal again needs an unmount. If the kernel forbids "
@@ -129,20 +129,20 @@ def _refuse(fs: Filesystem) -> None:
 def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
     state = (
-        "the filesystem has no journal"
+        "The filesystem has no journal"
         if not _may_have_journal(fs)
         else UNUSED
         if _has_norecovery(fs)
         else NOT_YET
     )
     return Finding(
-        message="A crash can lose files, even those that were not being written, and only a full "
-        f"e2fsck repairs the damage: {state}.",
+        message=f"{state}: a crash can lose files, even those that were not being written, and "
+        "only a full e2fsck repairs the filesystem.",
         severity=severity,
         confidence=confidence,
         citations=tuple(_citations(fs)),
         remedies=(_remedy(fs),),
-        summary=f"{state}: a crash can lose files and needs a full e2fsck",
+        summary=f"{state[0].lower()}{state[1:]}: a crash can lose files and needs a full e2fsck",
     )
 
 

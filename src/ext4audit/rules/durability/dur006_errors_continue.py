@@ -19,10 +19,7 @@ from ext4audit.rules.shared.error_state import (
     time_of_last_mount,
 )
 
-MESSAGE = (
-    "After a metadata error, the kernel logs the error and keeps writing: errors=continue is in "
-    "force"
-)
+MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
 SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
 CONTINUE = "errors=continue"
 REMOUNT_READ_ONLY = "errors=remount-ro"
@@ -124,15 +121,15 @@ def _grade(fs: Filesystem, host: Host, recorded: tuple[Citation, ...]) -> tuple[
     """
     if recorded:
         errors = counted_errors(int(recorded[0].value))
-        message = f"{MESSAGE}, and the kernel has already recorded {errors}"
+        message = f"{MESSAGE}, and it has already recorded {errors}"
         is_old = isinstance(fs.errors, Known) and is_old_record(fs, host, fs.errors.value)
         severity = Severity.MEDIUM if is_old else Severity.HIGH
         return severity, message, f"{SUMMARY}, and errors are recorded"
     if holds_database(fs):
-        message = f"{MESSAGE} on the data directory of a database"
+        message = f"{MESSAGE}, on the data directory of a database"
         return Severity.MEDIUM, message, f"{SUMMARY}, on a database"
     if remedies.holds_volume(fs):
-        message = f"{MESSAGE} on a volume of an orchestrator"
+        message = f"{MESSAGE}, on a volume of an orchestrator"
         return Severity.LOW, message, f"{SUMMARY}, on volumes"
     return Severity.INFO, MESSAGE, f"{SUMMARY} (default)"
 

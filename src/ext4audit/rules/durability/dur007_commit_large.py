@@ -57,10 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "commit")
         return
     severity = _severity(fs, seconds)
-    message = (
-        f"A crash loses up to {seconds} s of changes that are not synced: commit={seconds} is in "
-        "force"
-    )
+    message = f"commit={seconds}: a crash loses up to {seconds} s of changes that are not synced"
     severity, message = milder_while_read_only(fs, severity, message)
     yield Finding(
         message=f"{message}.",

@@ -20,8 +20,8 @@ NAMES = ("auto_da_alloc", "delalloc")
 KEPT = ("/etc", "/home", "/root", "/var", "/srv", "/opt")
 SCRATCH = ("/var/cache", "/var/tmp", "/var/log")  # noqa: S108 - names of mount points
 MESSAGE = (
-    "A file that was replaced by rename, or truncated and rewritten, without fsync() can be empty "
-    "or truncated after a crash: noauto_da_alloc is in force"
+    "noauto_da_alloc: a file that was replaced by rename, or truncated and rewritten, without "
+    "fsync() can be empty or truncated after a crash"
 )
 
 

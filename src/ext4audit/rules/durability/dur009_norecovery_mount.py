@@ -29,30 +29,28 @@ class State:
         self.summary = summary
 
 
+_STALE = "norecovery: the journal is not replayed, so the content is inconsistent"
 WRITABLE = State(
-    "A crash corrupts the filesystem, and the unmount discards the changes in the old journal: "
-    "with norecovery, this writable mount runs without a journal",
+    "norecovery on a writable mount: the filesystem runs without a journal, so a crash corrupts "
+    "it, and the unmount discards the changes in the old journal",
     "norecovery on a writable mount: no journal protects it",
 )
-UNREPLAYED = State(
-    "The content is inconsistent: with norecovery, the journal was not replayed",
-    "norecovery: the journal is not replayed, so the content is inconsistent",
-)
+UNREPLAYED = State(_STALE, _STALE)
 PERHAPS = State(
-    "The content is inconsistent if the journal needs recovery: norecovery is in force",
+    "norecovery: if the journal needs recovery, the content is inconsistent",
     "norecovery: if the journal needs recovery, the content is inconsistent",
 )
 SNAPSHOT = State(
-    f"{UNREPLAYED.message}, as expected of a snapshot",
+    f"{_STALE}, as expected of a snapshot",
     "norecovery on a snapshot: the journal is not replayed",
 )
 CLEAN = State(
-    "norecovery has no effect on this read-only mount: the journal is empty",
+    "norecovery on a read-only mount: the journal is empty, so the option has no effect",
     "norecovery has no effect: the journal is empty",
 )
 NO_JOURNAL = State(
-    "norecovery has no effect, because the filesystem has no journal: a journal that is created "
-    "later would not be used",
+    "norecovery on a filesystem without a journal: the option has no effect, but a journal that is "
+    "created would not be used",
     "norecovery has no effect: there is no journal",
 )
 

@@ -79,8 +79,8 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     refused = "the filesystem refuses writes (HLT002)"
     since = refused if has_stopped(fs) else "writes can spread the damage"
     return Finding(
-        message=f"Metadata may be damaged, and {since}: the kernel recorded "
-        f"{counted_errors(counters.errors)}{last}.",
+        message=f"The kernel recorded {counted_errors(counters.errors)}{last}: metadata may be "
+        f"damaged, and {since}.",
         severity=Severity.MEDIUM if is_old_record(fs, host, counters) else Severity.HIGH,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
@@ -91,8 +91,8 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
 
 def _marked(fs: Filesystem) -> Finding:
     return Finding(
-        message="Metadata may be damaged, and e2fsck must check it: the superblock is marked with "
-        "errors, although none is counted.",
+        message="The superblock is marked with errors, although none is counted: metadata may be "
+        "damaged until e2fsck has checked it.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),

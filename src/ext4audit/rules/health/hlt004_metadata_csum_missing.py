@@ -63,8 +63,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if "extent" not in superblock.features:
         raise NotApplicable("it was created as ext2 or ext3")
     yield Finding(
-        message="Corruption of metadata by a disk or a cable is not detected and can damage files: "
-        "metadata has no checksums (metadata_csum).",
+        message="Metadata has no checksums (metadata_csum): corruption by a disk or a cable is not "
+        "detected and can damage files.",
         severity=Severity.LOW if (superblock.size_bytes or 0) > LARGE_BYTES else Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=cite_features(fs),

@@ -128,14 +128,14 @@ def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
     name, runs = f"{device.name} ({state.level})", _activity(_running(state))
     disks = for_wording(state.raid_disks, 0)
     if not missing:
-        return f"{name} {runs}, and is slower until that ends."
+        return f"{name} {runs}: it is slower until that ends."
     members = f"{missing} of {disks} members" if disks else f"{missing} of its members"
     action = f" and {runs}" if runs else ""
     left = {
-        Severity.HIGH: "One more failure can lose data",
-        Severity.MEDIUM: "The array survives only one more failure, and reads are slower",
-    }.get(_severity(state, missing), "The other members still mirror the data")
-    return f"{left}: {name} lacks {members}{action}."
+        Severity.HIGH: "one more failure can lose data",
+        Severity.MEDIUM: "it survives one more failure, and reads are slower",
+    }.get(_severity(state, missing), "the other members still mirror the data")
+    return f"{name} lacks {members}{action}: {left}."
 
 
 def _cite(device: BlockDevice, state: MdState) -> tuple[Citation, ...]:

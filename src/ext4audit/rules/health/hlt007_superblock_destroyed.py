@@ -62,10 +62,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, primary: PrimarySuperblock) -> Finding:
     below = " although it is mounted" if fs.alive else ""
-    then = "the next mount will fail" if fs.alive else "the filesystem cannot be mounted"
+    then = "the next mount will fail" if fs.alive else "it cannot be mounted"
     return Finding(
-        message=f"{then[0].upper()}{then[1:]}: the superblock of {fs.device} is destroyed{below} "
-        f"({primary.damage}).",
+        message=f"The superblock of {fs.device} is destroyed{below} ({primary.damage}): {then}.",
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(fs, primary)),

@@ -124,9 +124,8 @@ def _finding(disk: BlockDevice, model: Known[str], waits: Known[int]) -> Finding
     is_shown = isinstance(disk.queue.io_timeout_msec, Known)
     seconds = waits.value // 1000
     return Finding(
-        message=f"A stall of more than {seconds} s causes an I/O error, and ext4 becomes "
-        f"read-only: {disk.name} is a network volume ({model.value}), for which the driver waits "
-        "no longer.",
+        message=f"{disk.name} is a network volume ({model.value}), and the driver waits only "
+        f"{seconds} s for it: a longer stall causes an I/O error, and ext4 becomes read-only.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if is_shown else Confidence.LIKELY,
         citations=(

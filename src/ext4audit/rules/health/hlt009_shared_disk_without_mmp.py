@@ -65,9 +65,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     steps = remedies.features.set_feature(fs, FEATURE)
     yield Finding(
-        message="Another host that reaches the disk can mount it as well and destroy the "
-        f"filesystem: the disk is on a storage network ({shared[0].value}), and the feature "
-        f"{FEATURE} is not set.",
+        message=f"The disk is on a storage network ({shared[0].value}), and nothing stops another "
+        f"host that reaches it from mounting it as well: the feature {FEATURE} is not set.",
         severity=Severity.LOW,
         confidence=Confidence.POSSIBLE,
         citations=(*shared, Citation(f"feature {FEATURE}", "not set", origin_of(fs.superblock))),

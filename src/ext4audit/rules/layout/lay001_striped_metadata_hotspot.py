@@ -96,10 +96,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
-    disks = _effectively(layout.bitmaps)
     found = Finding(
-        message=f"The busiest disk gets {_rounded(layout.skew)} times the average number of bitmap "
-        f"writes: {disks[0].lower()}{disks[1:]} the bitmaps.",
+        message=f"{_effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
+        f"{_rounded(layout.skew)} times the average number of bitmap writes.",
         severity=severity,
         confidence=Confidence.LIKELY if layout.doubts else confidence,
         citations=(*citations, media_citation(media)),

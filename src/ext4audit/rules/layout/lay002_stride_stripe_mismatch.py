@@ -166,15 +166,15 @@ def _is_stride_of_ssds(case: Case, now: int) -> bool:
 def _sentence(case: Case, now: int) -> str:
     """Return the message, which says what a wrong stripe costs on this array."""
     costs = (
-        "More writes cover only part of a stripe and must read and rewrite parity"
+        "more writes cover only part of a stripe and must read and rewrite parity"
         if _severity(case.stack) is Severity.MEDIUM
-        else "Large files are distributed less evenly over the disks"
+        else "large files are distributed less evenly over its disks"
     )
     ours = now * case.block_bytes // KIB
     kib = case.stripe.width_bytes // KIB
     return (
-        f"{costs}: ext4 aligns files to {ours} KiB, but the stripes of {case.stack.name} have "
-        f"{kib} KiB."
+        f"ext4 aligns files to {ours} KiB, but the stripes of {case.stack.name} have {kib} KiB: "
+        f"{costs}."
     )
 
 

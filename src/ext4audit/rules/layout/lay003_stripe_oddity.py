@@ -81,7 +81,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     odd = next(_oddities(now, superblock), None)
     odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
-        yield _finding(fs, host, now, odd)
+        yield _finding(fs, host, f"A stripe of {now} blocks is in force, {odd}")
         need(exposure("KRN002", host.kernel))
     else:
         yield from in_brief(cite_stripe(fs))
@@ -92,11 +92,11 @@ def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
     stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
     unit, most = block_bytes_of(superblock), group_blocks(superblock)
     if now == LARGEST_TRANSFER_BYTES // unit:
-        yield "this is the largest transfer of a device (65535 sectors), not a stripe"
+        yield "which is the largest transfer of a device (65535 sectors), not a stripe"
     if now > most:
-        yield f"a block group has only {most} blocks"
+        yield f"which is larger than a block group ({most} blocks)"
     if now == width and stride > 1 and width % stride:
-        yield f"this is not a multiple of the stride ({stride} blocks)"
+        yield f"which is not a multiple of the stride ({stride} blocks)"
 
 
 def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
@@ -118,16 +118,16 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
         is_chunk = optimal % SMALLEST_CHUNK_BYTES == 0
         if is_chunk or optimal == need(stack.queue.physical_block_bytes):
             return None
-    return f"{stack.name} is not on a striped array"
+    return f"but {stack.name} is not on a striped array"
 
 
-def _finding(fs: Filesystem, host: Host, now: int, odd: str) -> Finding:
+def _finding(fs: Filesystem, host: Host, what: str) -> Finding:
     """Return the finding; severity is higher on kernels where any stripe may keep a CPU busy."""
     costs_cpu = _costs_cpu(host)
-    gains = f"Aligning large files to a stripe of {now} blocks has no benefit: {odd}"
-    then = ". On this kernel, any stripe can make writeback use 100 % of a CPU (KRN002)"
+    then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
+    gains = "aligning large files to it has no benefit"
     return Finding(
-        message=f"{gains}{then if costs_cpu else ''}.",
+        message=f"{what}: {f'{gains}, {then}' if costs_cpu else gains}.",
         severity=Severity.MEDIUM if costs_cpu else Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=in_brief(cite_stripe(fs)),

@@ -127,13 +127,13 @@ def _finding(
 ) -> Finding:
     """Return the finding; an aligned start is a multiple of `aligned` bytes."""
     costs = {
-        Severity.MEDIUM: "For each block of ext4, the disk reads and rewrites two physical blocks",
-        Severity.LOW: "Writes that ext4 aligns to full stripes cover parts of two",
+        Severity.MEDIUM: "for each block of ext4, the disk reads and rewrites two physical blocks",
+        Severity.LOW: "writes that ext4 aligns to full stripes cover parts of two",
     }
     target = {Severity.MEDIUM: "physical blocks", Severity.LOW: "stripes"}[severity]
     return Finding(
-        message=f"{costs[severity]}: {partition.name} starts at sector {partition.start_sectors}, "
-        f"inside {inside}.",
+        message=f"{partition.name} starts at sector {partition.start_sectors}, inside {inside}: "
+        f"{costs[severity]}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=citations,

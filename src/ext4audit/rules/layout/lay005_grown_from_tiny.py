@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import series, superblock_field
+from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import cite_journal, device_bytes, journal_of, size
 
 SMALL_BLOCK_BYTES = 1024
@@ -164,8 +164,8 @@ def _finding(
     large = for_wording(exact, known)
     much = size(large.size_bytes) if large else "a large filesystem"
     return Finding(
-        message=f"The filesystem wastes space and is slow: it has {series(found)} on {much}, "
-        "probably because it was created tiny and then grown.",
+        message=f"The filesystem was probably created tiny and then grown: {', '.join(found)} on "
+        f"{much} waste space and slow it down.",
         severity=Severity.HIGH if huge else Severity.MEDIUM,
         confidence=Confidence.LIKELY,
         citations=citations,

@@ -74,8 +74,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if _is_boot(fs) and not host.planned:
         raise NotApplicable("the files of /boot are replaced with every kernel")
     yield Finding(
-        message="Times after 19 January 2038 and fractions of a second cannot be stored: inodes "
-        "have 128 bytes.",
+        message="Inodes have 128 bytes: they cannot store times after 19 January 2038 or fractions "
+        "of a second.",
         severity=Severity.HIGH if host.planned and not _is_boot(fs) else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),

@@ -54,8 +54,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_features(fs)
         return
     yield Finding(
-        message="The filesystem cannot be shrunk, and its format is rarely used: bigalloc is on"
-        f"{_clusters(superblock)}.",
+        message=f"bigalloc is on{_clusters(superblock)}: it is rarely used, and the filesystem "
+        "cannot be shrunk.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(*cite_features(fs), *_stripe(fs, superblock)),

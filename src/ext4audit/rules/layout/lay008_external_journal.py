@@ -63,8 +63,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     is_plain = device is not None and device.kernel_name.startswith(PLAIN_DISKS)
     exposed = is_plain and _is_redundant(fs)
     yield Finding(
-        message=f"The filesystem cannot be mounted without a second device ({name}), which holds "
-        f"its journal{', although its array has redundancy' if exposed else ''}.",
+        message=f"The journal is on another device ({name}): without it, the filesystem cannot "
+        f"be mounted{', although its array has redundancy' if exposed else ''}.",
         severity=Severity.MEDIUM if exposed else Severity.INFO,
         confidence=Confidence.LIKELY if exposed else Confidence.CONFIRMED,
         citations=(

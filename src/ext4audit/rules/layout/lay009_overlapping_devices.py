@@ -330,8 +330,8 @@ def _cite(part: Part) -> Citation:
 
 def _twice(fs: Filesystem, other: Filesystem) -> Finding:
     return Finding(
-        message=f"Writes through {fs.device} and {other.device} overwrite each other: both are "
-        "mounted, and they are the same storage, which the kernel treats as two filesystems.",
+        message=f"{fs.device} and {other.device} are the same storage, and both are mounted: the "
+        "kernel treats them as two filesystems, and their writes overwrite each other.",
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(
@@ -353,8 +353,8 @@ def _twice(fs: Filesystem, other: Filesystem) -> Finding:
 def _finding(other: Filesystem, own: Part, its: Part) -> Finding:
     where = few(other.mount_points) or other.device
     return Finding(
-        message=f"Two mounted filesystems overwrite each other: {own.device.name} and "
-        f"{its.device.name} overlap on the same disk (the other filesystem is {where}).",
+        message=f"{own.device.name} and {its.device.name} overlap on the same disk, and both hold "
+        f"mounted filesystems (the other is {where}): they overwrite each other.",
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(own), _cite(its)),

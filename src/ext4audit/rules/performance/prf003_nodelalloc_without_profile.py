@@ -82,8 +82,8 @@ def _refuse_data_journal(options: EffectiveOptions) -> None:
 def _finding(fs: Filesystem, host: Host) -> Finding:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Finding(
-        message="Files that grow concurrently fragment each other, and buffered writes are "
-        "allocated page by page: nodelalloc is in force.",
+        message="Delayed allocation is off (nodelalloc): buffered writes are allocated page by "
+        "page, and files that grow concurrently fragment each other.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_option(fs, "delalloc")),

@@ -58,15 +58,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         return
     option = option_of(fs, "init_itable")
     stopped = option is not None and option.token == STOPPED
-    message = (
-        f"The kernel does not zero the inode tables of {groups} block groups: noinit_itable is in "
-        "force."
-        if stopped
-        else "Measurements include background writes: the kernel is still zeroing the inode tables "
-        f"of {groups} block groups."
-    )
+    state = "noinit_itable prevents it" if stopped else "the kernel is zeroing them"
     yield Finding(
-        message=message,
+        message=f"{groups} block groups have inode tables that are not zeroed yet, and {state}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),

@@ -68,9 +68,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if is_surely(fs.read_only):
         raise NotApplicable("it is read-only")
     yield Finding(
-        message="Creating and deleting many files stalls when the journal is full: it has "
-        f"{size(journal.present_bytes)}, and mke2fs would create one of "
-        f"{size(journal.usual_bytes)}.",
+        message=f"The journal has {size(journal.present_bytes)}; mke2fs would create one of "
+        f"{size(journal.usual_bytes)}. Creating and deleting many files stalls when it is full.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cite_journal(fs, journal),

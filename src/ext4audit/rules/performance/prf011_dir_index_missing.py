@@ -58,8 +58,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if total <= GIB:
         raise NotApplicable(f"it is small: {size(total)}")
     yield Finding(
-        message="Each lookup of a name scans the directory from its beginning: this filesystem of "
-        f"{size(total)} lacks dir_index.",
+        message=f"dir_index is missing on a filesystem of {size(total)}: each lookup of a name "
+        "scans the directory from its beginning.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen, Citation("size", size(total), seen.origin)),

@@ -65,16 +65,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
     severity = Severity.MEDIUM if "sync" in flags else Severity.LOW
     removable = _removable(fs, host)
-    effect = EFFECT[flags[0]]
-    with_flags = f"{few(fs.mount_points)} is mounted with {' and '.join(flags)}"
+    points = few(fs.mount_points)
     return Finding(
-        message=f"{effect[0].upper()}{effect[1:]}: {with_flags}.",
+        message=f"{points} is mounted with {' and '.join(flags)}: {EFFECT[flags[0]]}.",
         severity=Severity.INFO if removable else severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_citations(fs, host, removable)),
         remedies=(_remedy(fs, host, flags),),
         fact=",".join(flags),
-        summary=f"{' and '.join(flags)}: {effect}",
+        summary=f"{' and '.join(flags)}: {EFFECT[flags[0]]}",
     )
 
 

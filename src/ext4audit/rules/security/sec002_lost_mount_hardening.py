@@ -73,8 +73,8 @@ def lost_flags(intent: MountConfig) -> tuple[str, ...]:
 def _finding(lost: tuple[str, ...], intent: MountConfig) -> Finding:
     works = series([ALLOWED[flag] for flag in lost])
     return Finding(
-        message=f"{works[0].upper()}{works[1:]} on {intent.mount.mount_point} can be used: it is "
-        f"mounted without {', '.join(lost)}, which {intent.origin} sets.",
+        message=f"{intent.mount.mount_point} is mounted without {', '.join(lost)}, which "
+        f"{intent.origin} sets: {works} on it can be used.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=intent.cite(),

@@ -111,18 +111,15 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     yield cite_mount_table(options)._replace(detail=True)
 
 
-NOT_YET_WRITABLE = "The filesystem is mounted read-only: this has no effect until it is writable"
-
-
 def milder_while_read_only(
     fs: Filesystem, severity: Severity, message: str
 ) -> tuple[Severity, str]:
     """Return the severity and the message of a problem that only affects writes.
 
-    On a read-only filesystem the severity is INFO, and a sentence in the message says so.
+    On a read-only filesystem the severity is INFO, and the message adds when it takes effect.
     """
     if is_surely(fs.read_only):
-        return Severity.INFO, f"{message}. {NOT_YET_WRITABLE}"
+        return Severity.INFO, f"{message}, as soon as it is mounted writable"
     return severity, message
 
 
