@@ -135,6 +135,16 @@ class Check(NamedTuple):
     wholes: tuple[str, ...] = ()
 
 
+class Inspection(NamedTuple):
+    """A command that changes nothing and stops a remedy if it fails, or waits: nothing to undo.
+
+    `runs_first` is set if a script can run it before it changes anything: it does not depend on the
+    other steps of its remedy.
+    """
+
+    runs_first: bool = False
+
+
 class Assignment(NamedTuple):
     """A superblock field or a kernel setting, and the value that a step gives it.
 
@@ -189,7 +199,9 @@ class Setting(NamedTuple):
     audited: str
 
 
-Change: TypeAlias = LineEdit | NewFile | Remount | Unmount | NewMount | Check | Setting | None
+Change: TypeAlias = (
+    LineEdit | NewFile | Remount | Unmount | NewMount | Check | Setting | Inspection | None
+)
 
 
 class Step(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.finding import Disruption, Phase, Programs, Remedy, Step
+from ext4audit.finding import Disruption, Inspection, Phase, Programs, Remedy, Step
 from support.hosts.fixture_hosts import every_fixture_host, report_of
 from support.remedies.declared import called, undeclared
 
@@ -56,6 +56,11 @@ TUNE2FS = Programs(("tune2fs",))
         (
             Step(Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/a && sync && resize2fs /dev/a"),
             "cannot do with bigalloc",
+        ),
+        (Step(Phase.IMMEDIATE, "test -e /a"), "whether it changes anything"),
+        (
+            Step(Phase.IMMEDIATE, "resize2fs /dev/a", change=Inspection()),
+            "whether it changes anything",
         ),
         (
             Step(Phase.IMMEDIATE, "mount -t ext4 /dev/a /a", programs=Programs(("mount",))),

@@ -356,21 +356,24 @@ run_step() { # command, undo, done
 		case $dry,$3 in *,) return 2 ;; true,*mktemp*) return 2 ;; esac
 		quietly "$3"
 		;;
-	precheck) case $1 in ls\ *) quietly "$1" || fails "failed: $1" ;; esac ;;
 	kind) return 1 ;;
 	show) say "    $1" ;;
 	run) loudly "$1" || fails "failed: $1" ;;
 	undo)
-		bare=${1#'test ! -e '*' && '}
-		case $2,$bare in
-		,ls\ * | ,until\ * | ,test\ * | ,"{ test "*) ;;
-		,*)
+		if [ -n "$2" ]; then
+			loudly "$2" || fails "failed: $2"
+		else
 			irreversible=true
-			say "  cannot be undone: $bare"
-			;;
-		*) loudly "$2" || fails "failed: $2" ;;
-		esac
+			say "  cannot be undone: ${1#'test ! -e '*' && '}"
+		fi
 		;;
+	esac
+}
+inspect() { # true: it can run before all other steps; command, done
+	case $mode in
+	precheck) ! $1 || quietly "$2" || fails "failed: $2" ;;
+	undo) ;;
+	*) run_step "$2" '' "$3" ;;
 	esac
 }
 setting() { # command, undo, done, what succeeds while the value is the audited one

@@ -13,6 +13,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import (
     UUID_FIELD,
     Check,
+    Inspection,
     LineEdit,
     NewFile,
     NewMount,
@@ -206,6 +207,9 @@ def _calls(
             case Setting(audited):
                 commands = step.command, step.rollback, step.done
                 yield _call(*_by_unmount(each, step), "setting", *commands, audited)
+            case Inspection(runs_first):
+                when = "true" if runs_first else "false"
+                yield _call("inspect", when, step.command, step.done)
             case NewMount(place):
                 yield _call("mount_step", _key(place), step.command, step.rollback, step.done)
             case _:

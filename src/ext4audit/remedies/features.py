@@ -10,7 +10,7 @@ from ext4audit.facts import MIB
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.finding import Disruption, Inspection, Phase, Remedy, Step
 from ext4audit.remedies import (
     DUMPE2FS,
     E2FSCK,
@@ -180,7 +180,7 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
     wait = containing(f"while {some_left.text}; do sleep 2; done", some_left)
     return (
         remount_step(mount, ("init_itable=0",), (), (fast,)),
-        *verified(step(Phase.IMMEDIATE, wait, done=done)),
+        *verified(step(Phase.IMMEDIATE, wait, done=done, change=Inspection())),
     )
 
 

@@ -12,7 +12,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import spec_named
-from ext4audit.finding import Disruption, NewMount, Phase, Step
+from ext4audit.finding import Disruption, Inspection, NewMount, Phase, Step
 from ext4audit.remedies import (
     E2FSCK,
     FINDMNT,
@@ -90,10 +90,10 @@ def change_by_new_mount(
     unmount, again = mount_anew(fs, mount, new, [*_tokens_now(fs, wanted)], _names(fs, wanted))
     getro = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
     writable = Command(getro, ("blockdev",))
-    before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
+    before = (step(Phase.IMMEDIATE, writable, change=Inspection()),) if replay else ()
     # This fails if another namespace has it mounted or if it is damaged.
     undamaged = joined(is_free(fs), Command(f"e2fsck -fn {quote(fs.device)}", E2FSCK))
-    inspection = in_phase(Phase.IMMEDIATE, (undamaged,) if inspect else ())
+    inspection = (step(Phase.IMMEDIATE, undamaged, change=Inspection()),) if inspect else ()
     return (
         *fstab_edits(fs, wanted),
         *_in_one_phase(
@@ -185,7 +185,8 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     first = Command(f"{listing} && ! mountpoint -q {where}", ("ls", "mountpoint"))
     make, end = Command(f"mount {where}", MOUNTING), Command(f"umount {real}", UNMOUNTING)
     there = step(Phase.IMMEDIATE, make, NOTHING, check, change=new, by_unmount=end)
-    return (step(Phase.IMMEDIATE, first), *verified(there))
+    free = step(Phase.IMMEDIATE, first, change=Inspection(runs_first=True))
+    return (free, *verified(there))
 
 
 def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:

@@ -15,7 +15,7 @@ from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Assignment, Disruption, Phase, Remedy, Setting, Step
+from ext4audit.finding import Assignment, Disruption, Inspection, Phase, Remedy, Setting, Step
 from ext4audit.remedies import (
     E2FSCK,
     TUNE2FS,
@@ -329,7 +329,8 @@ def only_carrier(uuid: str) -> Step:
     It lists all devices, bypassing the cache, because blkid of busybox cannot search for a UUID.
     """
     found = f"BLKID_FILE=/dev/null blkid | grep -cF ' UUID=\"{uuid}\"'"
-    return step(Phase.PERSISTENT, Command(f'test "$({found})" = 1', ("blkid",)))
+    only_one = Command(f'test "$({found})" = 1', ("blkid",))
+    return step(Phase.PERSISTENT, only_one, change=Inspection())
 
 
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:

@@ -15,6 +15,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import (
     Check,
     Disruption,
+    Inspection,
     LineEdit,
     NewFile,
     NewMount,
@@ -168,7 +169,8 @@ def test_the_text_finds_a_line_whose_number_is_not_known(scene: FixScenario) -> 
 def test_a_directory_that_cannot_be_listed_is_refused(scene: FixScenario) -> None:
     """It is refused at once: the script would stop there, with later remedies not run."""
     missing = scene.folder / "missing"
-    write(scene, Step(Phase.IMMEDIATE, f"ls -A {missing}"), Step(Phase.IMMEDIATE, "true", "true"))
+    first = Step(Phase.IMMEDIATE, f"ls -A {missing}", change=Inspection(runs_first=True))
+    write(scene, first, Step(Phase.IMMEDIATE, "true", "true"))
     done = scene.run_script()
     assert (done.returncode, f"refused: failed: ls -A {missing}" in done.stderr) == (1, True)
     missing.mkdir()
@@ -260,13 +262,23 @@ def test_changed_value_is_refused(
     Path(f"/sys/block/{scene.name}/queue/wbt_lat_usec").write_text("-1")  # the default
 
 
+def test_the_text_of_a_command_does_not_make_it_reversible(scene: FixScenario) -> None:
+    """A command that begins with test(1) can write as well: only its step says that it does not."""
+    made = scene.folder / "made"
+    write(scene, Step(Phase.IMMEDIATE, f"test -d {scene.folder} && touch {made}"))
+    assert scene.run_script("--apply").returncode == 0
+    done = scene.run_script("--undo")
+    assert f"cannot be undone: test -d {scene.folder} && touch {made}\n" in done.stdout
+
+
 def test_irreversible_steps_are_named_and_counted(scene: FixScenario) -> None:
     """This includes commands after a guard; no message claims that the old state is back."""
     held = scene.folder / "held"
     write(
         scene,
         Step(Phase.IMMEDIATE, f"test ! -e {held} && touch {scene.folder / 'for-ever'}"),
-        Step(Phase.IMMEDIATE, f"test ! -e {held}"),
+        Step(Phase.IMMEDIATE, f"test ! -e {held}", change=Inspection()),
+        Step(Phase.IMMEDIATE, f"while test -e {held}; do sleep 1; done", change=Inspection()),
         Step(Phase.VERIFY, f"test ! -e {scene.folder / 'broken'}"),
     )
     assert scene.run_script("--apply").returncode == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ext4audit.finding import Remedy, Step
+from ext4audit.finding import Inspection, Phase, Remedy, Step
 from ext4audit.fixing.script import ALWAYS
 
 BUILT_IN = frozenset("echo exit printf test type".split())
@@ -28,6 +28,13 @@ _AWKWARD = re.compile(
 UNMOUNTED = "test ! -e "
 UNREAD = "if tune2fs "
 """How commands begin that test that nothing is mounted, and those for an unread superblock."""
+
+
+_CHANGING = re.compile(
+    r"\btune2fs (?!-l)|\be2fsck (?!-fn)|\bdebugfs -w|\bresize2fs\b|\bmkfs\b|\bmke2fs\b|\bsysctl -w"
+    r"|\bsed -i|\bu?mount |> ?/(?!dev/null)|\bsystemctl\b|\budevadm\b|\btouch\b"
+)
+"""What commands of remedies contain that change something."""
 
 
 def called(command: str) -> set[str]:
@@ -50,6 +57,10 @@ def _of_step(step: Step) -> Iterator[str]:
         texts = tuple(text.replace(mount.text, "") for text in texts)
     if any("mount -t " in text for text in texts):
         yield "a mount command is not declared"
+    is_action = step.phase not in {Phase.VERIFY, Phase.ROLLBACK}
+    is_inspection = isinstance(step.change, Inspection)
+    if is_action and is_inspection == bool(_CHANGING.search(step.command)):
+        yield "whether it changes anything"
     yield from _of_e2fsprogs(step)
 
 
