@@ -35,7 +35,7 @@ AS_NOBODY = f"""
 import itertools, os, sys
 sys.path.append({str(Path(__file__).parents[1])!r})
 from support import launcher
-launcher.load()
+launcher.load_modules()
 from ext4audit.cli import run_program
 launcher.drop_privileges()
 *others, last = (list(g) for is_end, g in itertools.groupby(sys.argv[1:], ";".__eq__) if not is_end)
