@@ -9,7 +9,6 @@ rules. sh runs the commands as they are printed, on a loop device in a mount nam
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from types import ModuleType
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Host
-from ext4audit.finding import Check, Phase, Remedy
+from ext4audit.finding import Check, Phase, Remedy, Step
 from ext4audit.parsers import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
@@ -206,7 +205,7 @@ class RemedyCase:
     def repeat(self, cure: Remedy, loop_mount: LoopMount) -> None:
         """Run the steps again up to the first that fails, like a chain of commands; no change."""
         before = loop_mount.state()
-        all(succeeds(waiting_after_e2fsck(step.command)) for step in cure.steps)
+        all(succeeds(waiting_after_e2fsck(step)) for step in cure.steps)
         assert loop_mount.state() == before
 
     def use(self, loop_mount: LoopMount) -> None:
@@ -217,7 +216,7 @@ class RemedyCase:
         """Run the rollback when there is nothing to undo: some of its commands may fail."""
         for step in cure.lines:
             if step.phase is Phase.ROLLBACK:
-                succeeds(waiting_after_e2fsck(step.command))
+                succeeds(waiting_after_e2fsck(step))
 
     def judge(self, rule: Rule, loop_mount: LoopMount) -> Verdict:
         """Return the verdict of the rule on the filesystem or host of this case."""
@@ -242,15 +241,15 @@ def run_steps(cure: Remedy, loop_mount: LoopMount) -> None:
         assert "--options-source" not in step.command + step.rollback + step.done
         assert not (step.done and isinstance(step.change, Check)), step
         before = loop_mount.state() if step.done and succeeds(step.done) else None
-        run_shell(waiting_after_e2fsck(step.command))
+        run_shell(waiting_after_e2fsck(step))
         assert before is None or before == loop_mount.state(), step
         assert not step.done or succeeds(step.done), step
     for step in cure.steps:
         assert not step.done or succeeds(step.done), step
-    for check in {step.done for step in cure.steps} | {
-        step.command for step in cure.lines if step.phase is Phase.VERIFY
+    for check, programs in {(step.done, step.programs.done) for step in cure.steps} | {
+        (step.command, step.programs.command) for step in cure.lines if step.phase is Phase.VERIFY
     }:
-        assert not reads_program_output(check) or not succeeds(check, broken=True), check
+        assert READING_PROGRAMS.isdisjoint(programs) or not succeeds(check, broken=True), check
 
 
 WAIT_AFTER_E2FSCK = """\
@@ -264,23 +263,21 @@ e2fsck() {
 """Makes e2fsck return in a later second: after the next mount, tune2fs asks for another check."""
 
 
-def waiting_after_e2fsck(command: str) -> str:
-    """Return a command that waits for the next second after each e2fsck that it runs."""
-    return f"{WAIT_AFTER_E2FSCK}{command}" if "e2fsck" in command else command
+def waiting_after_e2fsck(step: Step) -> str:
+    """Return the command of a step, which waits for the next second after each e2fsck."""
+    return (
+        f"{WAIT_AFTER_E2FSCK}{step.command}" if "e2fsck" in step.programs.command else step.command
+    )
 
 
-READING_PROGRAMS = "tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split()
-
-
-def reads_program_output(command: str) -> bool:
-    """Return whether a check reads the output of one of the programs in READERS."""
-    return not set(READING_PROGRAMS).isdisjoint(re.findall(r"[a-z0-9]+", command))
+READING_PROGRAMS = frozenset("tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split())
+"""Programs whose output checks read."""
 
 
 def succeeds(command: str, *, broken: bool = False) -> bool:
     """Run a command in a POSIX shell, and return whether it succeeded.
 
-    With `broken`, the programs in READERS fail: their missing output must not prove anything.
+    With `broken`, the programs in READING_PROGRAMS fail: missing output must not prove anything.
     """
     fail = "".join(f"{name}() {{ return 1; }}; " for name in READING_PROGRAMS) if broken else ""
     argv = ["sh", "-c", f"{fail}{command}"]
