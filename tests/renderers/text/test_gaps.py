@@ -14,7 +14,7 @@ from support.builders import UNREAD, filesystem, host, unknown
 from support.formats.sample_reports import as_text, buggy, inodes, report
 
 AS_ROOT = "run as root"
-WITHOUT_UDEV = "run as root: lsblk then reads the devices"
+WITH_COLON = "run as root: lsblk then reads the devices"
 CAPTURE = "capture again"
 
 
@@ -45,12 +45,12 @@ MANY = (CAPTURE, AS_ROOT, AS_ROOT, "mount /sys", "a", "b", AS_ROOT)
     [
         (with_gaps(AS_ROOT), ["Not determined: 1 check, 1 filesystem; run as root."]),
         (
-            with_gaps(AS_ROOT, AS_ROOT, WITHOUT_UDEV),
+            with_gaps(AS_ROOT, AS_ROOT, AS_ROOT),
             ["Not determined: 3 checks, 1 filesystem; run as root."],
         ),
         (
-            with_gaps(WITHOUT_UDEV),
-            [f"Not determined: 1 check, 1 filesystem; {WITHOUT_UDEV}."],
+            with_gaps(WITH_COLON),
+            [f"Not determined: 1 check, 1 filesystem; {WITH_COLON}."],
         ),
         (
             with_gaps(CAPTURE, AS_ROOT, AS_ROOT),

@@ -67,31 +67,19 @@ def short_gap_blocks(report: Report) -> Blocks:
 def _measures(report: Report) -> list[tuple[str, _Measure]]:
     """Return the measures and what each would determine, most useful first."""
     measures: dict[str, _Measure] = {}
-    hints = _hints(report)
     for unknown in report.host.gaps:
-        measures.setdefault(_todo(unknown, hints), _Measure()).of_host = True
+        measures.setdefault(_todo(unknown), _Measure()).of_host = True
     for number, verdict in enumerate(report.verdicts):
         for unknown in verdict.unknowns:
-            measure = measures.setdefault(_todo(unknown, hints), _Measure())
+            measure = measures.setdefault(_todo(unknown), _Measure())
             measure.checks.add(number)
             measure.subjects[verdict.filesystem_id or ""] = None
     return sorted(measures.items(), key=lambda item: item[1].usefulness, reverse=True)
 
 
-def _hints(report: Report) -> frozenset[str]:
-    unknowns = (each for verdict in report.verdicts for each in verdict.unknowns)
-    return frozenset(each.hint for each in (*report.host.gaps, *unknowns))
-
-
-def _todo(unknown: Unknown, hints: frozenset[str]) -> str:
-    """Return what to do about a gap, or what is unknown and why if nothing can be done.
-
-    The hint "run as root: lsblk reads identifiers" is covered by the hint "run as root".
-    """
-    if not unknown.hint:
-        return f"{unknown.what} ({why_text(unknown)})"
-    start = unknown.hint.partition(": ")[0]
-    return start if start in hints else unknown.hint
+def _todo(unknown: Unknown) -> str:
+    """Return what to do about a gap, or what is unknown and why if nothing can be done."""
+    return unknown.hint or f"{unknown.what} ({why_text(unknown)})"
 
 
 def _error_text(first: Verdict, where: str) -> str:
