@@ -25,7 +25,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.report import Outcome, ReportSource
+from ext4audit.report import Outcome, ReportSource, filesystems_by_fact, subject_of
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, host_rule, rule
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, host, known, mount, unknown
@@ -72,7 +72,7 @@ def rule_that(
         ((CITED,), Outcome.PASS, (), (), (CITED,)),
         ((FINDING,), Outcome.FAIL, (FINDING,), (), ()),
         ((CITED, FINDING, OTHER), Outcome.FAIL, (FINDING, OTHER), (), (CITED,)),
-        ((FINDING, FINDING), Outcome.FAIL, (FINDING, FINDING._replace(fact="#2")), (), ()),
+        ((FINDING, FINDING), Outcome.FAIL, (FINDING, FINDING._replace(number=2)), (), ()),
         ((UNDETERMINED,), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), ()),
         ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), (CITED,)),
         ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (UNKNOWN, SECOND_UNKNOWN), ()),
@@ -376,11 +376,28 @@ def test_a_profile_rates_findings_of_the_host(
 
 
 def test_the_second_line_for_a_directory_is_rated_as_the_first() -> None:
-    """The number that is added to its fact, such as "/gone #2", does not change the rating."""
+    """Findings with the same fact are numbered, which does not change what they are about."""
     chosen = ActiveProfile(profile("site")._replace(rate=(("DUR902", "+high"),)), "/gone")
     judged = host(filesystem(), name="/gone,/gone")
     report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))
     assert [f.severity.value for f in report.findings] == ["high", "high"]
+    assert [f.numbered_fact for f in report.findings] == ["/gone", "/gone #2"]
+
+
+def test_a_mount_point_may_end_like_a_number() -> None:
+    """What a finding is about is not read from the text that distinguishes it from others."""
+    chosen = ActiveProfile(profile("site")._replace(rate=(("DUR902", "+high"),)), "/gone")
+    judged = host(filesystem(), name="/gone #2,/gone")
+    report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))
+    assert [f.severity.value for f in report.findings] == ["low", "high"]
+
+
+def test_equal_findings_of_the_host_are_about_one_filesystem() -> None:
+    """Both lines of fstab for a directory name the filesystem that is mounted there."""
+    (verdict,) = audit(LIVE, host(filesystem(), name="/data,/data"), (about_places,)).verdicts
+    by_fact = filesystems_by_fact(host(filesystem()))
+    about = [subject_of(finding, None, by_fact) for finding in verdict.findings]
+    assert [fs and fs.device for fs in about] == ["/dev/sda", "/dev/sda"]
 
 
 @pytest.mark.parametrize("chosen", PROFILES.values(), ids=PROFILES)
@@ -419,7 +436,7 @@ def test_profiles_break_no_rule_and_hide_no_finding(
     report = audit(ReportSource("live", "db1"), judged, rules, profiles)
     assert not [v.note for v in report.verdicts if v.outcome is Outcome.ERROR]
     for verdict in report.verdicts:
-        facts = [finding.fact for finding in verdict.findings]
+        facts = [finding.numbered_fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
     rating = [v for v in report.verdicts if v.rule.code not in WITH_PROFILES]
     without = audit(ReportSource("live", "db1"), judged._replace(profiles=()), rules)

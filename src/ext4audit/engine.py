@@ -53,13 +53,13 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     subject = None if fs is None else fs.id
     findings: list[Finding] = []
     evidence: list[Citation] = []
-    facts: dict[str, int] = {}
+    last: dict[str, int] = {}
     undetermined: Undetermined | None = None
     try:
         for output in rule.run(fs, host):
             shown = _with_origin(_with_obstacles(output, fs, host), host.mount_table)
             if isinstance(shown, Finding):
-                findings.append(_disambiguated(shown, facts))
+                findings.append(_numbered(shown, last))
             elif isinstance(shown, Citation):
                 evidence.append(shown)
             else:
@@ -123,21 +123,19 @@ def _read_in(cited: Citation, table: str) -> Citation:
     return cited._replace(origin=table) if cited.origin == MOUNT_TABLE else cited
 
 
-def _disambiguated(finding: Finding, facts: dict[str, int]) -> Finding:
-    """Return the finding, with a number added to its fact if the verdict already has this fact.
+def _numbered(finding: Finding, last: dict[str, int]) -> Finding:
+    """Return the finding with the next number, if the verdict already has its numbered fact.
 
-    A baseline identifies findings by their facts, but two lines of fstab can be equal, and two
-    arrays may differ only in their names, which are not stable. `facts` maps each fact of the
-    verdict to the last number used for it; the fact of the finding is added.
+    A baseline identifies findings by these facts, but two lines of fstab can be equal, and two
+    arrays may differ only in their names, which are not stable. `last` maps each numbered fact of
+    the verdict to the last number used for it; that of the finding is added.
     """
-    number = facts.get(finding.fact, 1)
-    fact = finding.fact
-    while fact in facts:
-        number += 1
-        fact = f"{finding.fact} #{number}".lstrip()
-    facts[fact] = 1
-    facts[finding.fact] = number
-    return finding if fact == finding.fact else finding._replace(fact=fact)
+    numbered = finding._replace(number=last.get(finding.fact, 1))
+    while numbered.numbered_fact in last:
+        numbered = numbered._replace(number=numbered.number + 1)
+    last[numbered.numbered_fact] = 1
+    last[finding.fact] = numbered.number
+    return numbered
 
 
 def with_profile_severities(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
@@ -164,11 +162,10 @@ def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
 
     def rated(finding: Finding) -> Finding:
         fs = subject_of(finding, None, by_fact)
-        directory = finding.fact.partition(" #")[0]  # without the number that `_disambiguated` adds
         if fs or finding.device:
             places = [fs.mount_points if fs else ()]
         else:
-            places = [(directory,)] if directory.startswith("/") else everywhere
+            places = [(finding.fact,)] if finding.fact.startswith("/") else everywhere
         every = (_rated(finding, verdict.rule.code, _profiles_at(each, host)) for each in places)
         return min(every, key=lambda each: each.severity.rank)
 

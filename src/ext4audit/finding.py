@@ -312,6 +312,8 @@ class Finding(NamedTuple):
 
     `fact` identifies the defect if a rule can find several in one subject, such as the mount
     point of an fstab entry, or an option. It does not depend on device names or measured numbers.
+    A finding of the host is about the filesystem whose UUID or mount point its fact is. `number`
+    distinguishes findings of one verdict with the same fact, such as equal lines of fstab.
     `suppression` is set if the policy accepts the finding, `known` if it is in the baseline.
     `summary` is the message in one short line of at most about 80 characters, the same for every
     subject that has the defect for the same reason. `of_host` means that the summary applies to
@@ -332,6 +334,12 @@ class Finding(NamedTuple):
     of_host: bool = False
     measured: bool = False
     device: str = ""
+    number: int = 1
+
+    @property
+    def numbered_fact(self) -> str:
+        """The fact, unique in its verdict: "/data", then "/data #2"."""
+        return self.fact if self.number == 1 else f"{self.fact} #{self.number}".lstrip()
 
     @property
     def short(self) -> str:

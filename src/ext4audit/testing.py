@@ -104,9 +104,9 @@ def _is_calmer(after: Verdict, before: Verdict | None) -> bool:
         return before is None or after.outcome is not before.outcome
     if before is None or after.unknowns or after.outcome is not Outcome.FAIL:
         return False
-    left = {each.fact: each.severity for each in after.findings}
+    left = {each.numbered_fact: each.severity for each in after.findings}
     return any(
-        each.fact not in left or not left[each.fact].at_least(each.severity)
+        each.numbered_fact not in left or not left[each.numbered_fact].at_least(each.severity)
         for each in before.findings
     )
 

@@ -92,7 +92,7 @@ def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
         pytest.param(["high a,high b"], ["high a,gap"], [], [], id="not wholly seen again"),
     ],
 )
-def test_what_is_new_and_what_is_fixed(
+def test_findings_are_new_known_or_fixed(
     old: list[str], new: list[str], fresh: list[str], fixed: list[str]
 ) -> None:
     """Findings are equal if rule, superblock and fact are; an unknown one is never fixed."""
@@ -106,7 +106,7 @@ def test_a_renamed_device_changes_nothing() -> None:
     assert compared(new, old) == ([], [])
 
 
-def test_a_copy_beside_it_changes_nothing() -> None:
+def test_an_attached_copy_changes_nothing() -> None:
     """An attached snapshot changes both ids to "UUID@number", but the key is the UUID."""
     old, new = report("high a"), report("high a", shares_uuid=True)
     assert new.host.filesystems[0].id == "u-0@8:0"
@@ -115,7 +115,9 @@ def test_a_copy_beside_it_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("mount_point", "fresh"), [("/data", []), ("/other", ["a"])])
 @pytest.mark.parametrize("byte", ["", "\udcff"])
-def test_a_number_alone_is_no_filesystem(mount_point: str, fresh: list[str], byte: str) -> None:
+def test_a_device_number_alone_does_not_identify_a_filesystem(
+    mount_point: str, fresh: list[str], byte: str
+) -> None:
     """Without a UUID, whatever had the device number after a boot was taken for the old one."""
     seen = filesystem(uuid=None, label="high a", mounts=(mount(f"/data{byte}"),))
     now = seen._replace(mounts=(mount(f"{mount_point}{byte}"),))
@@ -124,7 +126,7 @@ def test_a_number_alone_is_no_filesystem(mount_point: str, fresh: list[str], byt
     assert len(difference(document(old), document(new)).new) == len(fresh)
 
 
-def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
+def test_nothing_is_fixed_unless_every_copy_was_judged() -> None:
     """Copies share their key, so all of them must have been judged."""
     seen = filesystem(uuid="u", shares_uuid=True)
     unseen = seen._replace(label="gap", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
@@ -137,7 +139,7 @@ def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
     ("before", "now", "fresh"),
     [(True, False, ["a"]), (True, True, []), (False, True, []), (False, False, [])],
 )
-def test_a_suppression_that_ended_is_no_part_of_the_baseline(
+def test_an_expired_suppression_is_not_part_of_the_baseline(
     before: bool, now: bool, fresh: list[str]
 ) -> None:
     """A finding counts again on the day after its suppression ends."""
@@ -158,7 +160,7 @@ def without_facts(made: Report) -> dict[str, Any]:
     ("new", "fresh", "fixed"),
     [("high a,high b", [], []), ("critical a", ["a"], []), ("", [], [""])],
 )
-def test_a_report_without_facts_knows_the_rule_and_the_superblock(
+def test_a_report_without_facts_matches_rule_and_superblock(
     new: str, fresh: list[str], fixed: list[str]
 ) -> None:
     """JSON 1.0 has no facts: any fact of the rule on that superblock counts as known."""
@@ -212,7 +214,7 @@ def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
 def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
     """A baseline's key requires facts to be unique for a rule and a subject."""
     for verdict in audit(LIVE, judged, RULES).verdicts:
-        facts = [finding.fact for finding in verdict.findings]
+        facts = [finding.numbered_fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
 
 

@@ -155,7 +155,7 @@ def suppress(
     def mark(verdict: Verdict, own: Filesystem | None, finding: Finding) -> Finding:
         fs = subject_of(finding, own, by_fact)
         of_host = () if own else (report.key, report.host.name, finding.device)
-        names = (finding.fact, *of_host, *(_names(fs) if fs else ()))
+        names = (finding.fact, finding.numbered_fact, *of_host, *(_names(fs) if fs else ()))
         matching = live.matching(verdict.rule.code, names)
         used.update(matching)
         return finding._replace(suppression=matching[0].suppression) if matching else finding

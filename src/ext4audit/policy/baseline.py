@@ -220,13 +220,13 @@ def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
         return verdict.rule.code, _key_in(keys, verdict.filesystem_id)
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
-        accepted = finding.suppression is not None
-        if earlier.has((*pair_of(verdict), finding.fact), finding.severity, accepted=accepted):
+        accepted, fact = finding.suppression is not None, finding.numbered_fact
+        if earlier.has((*pair_of(verdict), fact), finding.severity, accepted=accepted):
             return finding._replace(known=True)
         return finding
 
     verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
-    still = ((*pair_of(v), f.fact) for v in report.verdicts for f in v.findings)
+    still = ((*pair_of(v), f.numbered_fact) for v in report.verdicts for f in v.findings)
     judged = fully_judged((pair_of(v), v.outcome, bool(v.unknowns)) for v in report.verdicts)
     gone = tuple(_fixed(earlier.without(still), judged))
     return report._replace(verdicts=tuple(verdicts), fixed=gone)

@@ -55,7 +55,7 @@ def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
         "message": finding.message,
         "evidence": [_citation(citation) for citation in finding.citations],
         "remedies": [_remedy(remedy) for remedy in finding.remedies],
-        "fact": finding.fact,
+        "fact": finding.numbered_fact,
         "suppression": _suppression(finding.suppression),
         "known": finding.known,
         "summary": finding.short,

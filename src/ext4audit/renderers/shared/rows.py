@@ -328,7 +328,7 @@ def fingerprints(rows: Sequence[Row]) -> tuple[str, ...]:
     met: Counter[tuple[str, ...]] = Counter()
     made = []
     for row in rows:
-        key = (row.host, row.rule.code, superblock(row.filesystem), row.finding.fact)
+        key = (row.host, row.rule.code, superblock(row.filesystem), row.finding.numbered_fact)
         met[key] += 1
         made.append(digest(*key) if met[key] == 1 else digest(*key, str(met[key])))
     return tuple(made)
