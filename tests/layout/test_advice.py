@@ -67,13 +67,13 @@ def advised(
 
 
 @pytest.mark.parametrize("members", [2, 4, 8, 16, 64])
-def test_a_power_of_two_of_members_wants_one_byte_of_bitmap_less(members: int) -> None:
+def test_a_power_of_two_of_members_needs_one_bitmap_byte_less(members: int) -> None:
     """With 512 KiB chunks: 32760 blocks per group, and the flex_bg size is unchanged."""
     assert advised(members, 512) == (32760, 16, False)
 
 
 @pytest.mark.parametrize("members", [6, 10, 12, 14, 20, 24])
-def test_other_even_members_want_the_well_known_size(members: int) -> None:
+def test_other_even_numbers_of_members_need_the_well_known_size(members: int) -> None:
     """With 512 KiB chunks: 32744, because 16 * 32744 blocks are a prime number of chunks."""
     assert advised(members, 512) == (32744, 16, False)
 
@@ -86,7 +86,7 @@ def test_an_odd_number_of_members_keeps_the_defaults(members: int, chunk_kib: in
 
 
 @pytest.mark.parametrize(("chunk_kib", "flex_bg_groups"), [(256, 8), (128, 4), (64, 2)])
-def test_a_smaller_chunk_wants_smaller_flex_groups(chunk_kib: int, flex_bg_groups: int) -> None:
+def test_a_smaller_chunk_needs_smaller_flex_groups(chunk_kib: int, flex_bg_groups: int) -> None:
     """No group size helps 12 members while the flex group exceeds an eighth of the chunk."""
     assert advised(12, chunk_kib) == (32744, flex_bg_groups, False)
 
@@ -107,7 +107,7 @@ def test_a_smaller_chunk_wants_smaller_flex_groups(chunk_kib: int, flex_bg_group
         ("raid4", 6, (32768, 16, True)),
     ],
 )
-def test_other_levels_count_mirrors_and_parity(
+def test_advice_for_other_levels_counts_mirrors_and_parity(
     level: str, members: int, options: tuple[int, int, bool]
 ) -> None:
     """RAID10 steps over its pairs; the rotating parity of a RAID6 of 12 evens the default out."""
@@ -139,7 +139,7 @@ def test_other_levels_count_mirrors_and_parity(
         pytest.param(12, 2, made(), None, id="a chunk smaller than a block"),
     ],
 )
-def test_other_geometries(
+def test_advice_depends_on_the_geometry(
     members: int, chunk_kib: int, block: Sizes, options: tuple[int, int, bool] | None
 ) -> None:
     """With bigalloc -g counts clusters; 64 KiB blocks are capped; some arrays have no advice."""
@@ -147,13 +147,13 @@ def test_other_geometries(
 
 
 @pytest.mark.parametrize(("cluster_bytes", "flex_bg_groups"), [(8192, 8), (16384, 4), (65536, 1)])
-def test_larger_clusters_want_smaller_flex_groups(cluster_bytes: int, flex_bg_groups: int) -> None:
+def test_larger_clusters_need_smaller_flex_groups(cluster_bytes: int, flex_bg_groups: int) -> None:
     """A group of as many larger clusters is longer, so a flex group of 16 steps further."""
     block = made(features=BIGALLOC, cluster_bytes=cluster_bytes)
     assert advised(6, 512, block, "raid6") == (32744, flex_bg_groups, False)
 
 
-def test_group_sizes_that_look_even_at_infinity_and_are_not_are_refused() -> None:
+def test_group_sizes_that_are_even_only_on_infinite_devices_are_refused() -> None:
     """With 8 MiB chunks, 32760 stays on one of 8 members for 32 GiB before it moves on."""
     eight = map_of(striped_geometry(8, 8192))
     assert evenness(eight, made(group_option=32760)) > 0.95
@@ -203,7 +203,7 @@ def test_beyond_the_largest_ratio_inodes_are_counted(
         pytest.param(12, "dm-striped", made(), None, id="LVM does not grow in width"),
     ],
 )
-def test_the_next_number_of_members(
+def test_advice_names_the_evenness_with_more_members(
     members: int, level: str, block: Sizes, grown: int | None
 ) -> None:
     """The groups are unchanged, and the stripe becomes wider."""
@@ -283,7 +283,7 @@ def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None
         ("raid6", 8, sd("e"), "abcde"),
     ],
 )
-def test_a_disk_of_parity_is_none_to_spread_over(
+def test_parity_disks_are_not_counted_as_data_disks(
     level: str, layout: int, last: BlockDevice, judged: str
 ) -> None:
     """It holds all parity, whatever the groups, so its share does not call for new groups."""
@@ -313,7 +313,7 @@ def test_a_disk_of_parity_is_none_to_spread_over(
     ],
 )
 @pytest.mark.parametrize("upper", ["md", "LVM"])
-def test_disks_of_parity_below_a_stripe_are_none_to_spread_over(
+def test_parity_disks_below_a_stripe_are_not_counted_as_data_disks(
     level: str, layout: int, judged: str, upper: str
 ) -> None:
     """They counted as disks that no layout reaches: of RAID 40 nothing was advised."""
@@ -333,7 +333,7 @@ def test_disks_of_parity_below_a_stripe_are_none_to_spread_over(
     assert measure(predict_table(new), new, found.value).evenness > EVEN > now.evenness
 
 
-def test_arrays_that_repeat_together_late_are_not_computed() -> None:
+def test_growth_over_arrays_with_a_long_common_period_is_not_computed() -> None:
     """A search over such arrays would take minutes."""
     names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]
     arrays = tuple(
@@ -345,7 +345,7 @@ def test_arrays_that_repeat_together_late_are_not_computed() -> None:
     assert found.curable.startswith("No group size is advised: none is computed")
 
 
-def test_a_volume_of_two_arrays_is_promised_the_first_one_only() -> None:
+def test_growth_of_a_volume_of_two_arrays_is_promised_for_the_first_only() -> None:
     """The figures of one array do not apply to all members."""
     pairs = ((1, "ab"), (2, "cd"))
     first, second = (md(*map(sd, names), number=n, chunk_bytes=512 << 10) for n, names in pairs)
@@ -632,14 +632,14 @@ def test_the_advice_names_what_does_not_help() -> None:
         (24, "The descriptor table is spread over all disks because the filesystem is large"),
     ],
 )
-def test_the_descriptor_table_is_not_curable(size_tib: float, expected: str) -> None:
+def test_advice_does_not_spread_the_descriptor_table(size_tib: float, expected: str) -> None:
     """One chunk per TiB: it reaches all of 12 disks at 12 TiB, and then needs no remedy."""
     assert planned_advice(12, int(size_tib * TIB), group_option=32744).incurable.startswith(
         expected
     )
 
 
-def test_from_which_size_the_descriptor_table_is_even() -> None:
+def test_the_descriptor_table_is_even_from_a_certain_size() -> None:
     """12 chunks of 8192 descriptors, each of 128 MiB: 12 TiB."""
     assert planned_advice(12).incurable.endswith("reaches all disks from 12 TiB.")
 

@@ -27,7 +27,7 @@ TWELVE = map_of(striped_geometry(12, 512))
         (32744, (1572, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600)),
     ],
 )
-def test_the_placement_counts_what_the_groups_have(
+def test_the_placement_counts_the_bitmaps_of_the_groups(
     group_option: int | None, bitmaps: tuple[int, ...]
 ) -> None:
     """The counts for 9594 groups on 12 disks are exact."""
@@ -80,7 +80,7 @@ def test_the_placement_agrees_with_counting_every_group(
         (8, 16, 32768, 16, True),
     ],
 )
-def test_evenness_by_greatest_common_divisor(
+def test_evenness_follows_from_the_greatest_common_divisor(
     members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, covers_all_chunks: bool
 ) -> None:
     """The layout is even in the long run if it divides the chunk or the run of bitmaps."""
@@ -100,7 +100,7 @@ def test_evenness_by_greatest_common_divisor(
         pytest.param(map_of(striped_geometry(2, 6)), id="chunk of one block and a half"),
     ],
 )
-def test_what_is_no_period_of_chunks_is_refused(stack_map: StackMap) -> None:
+def test_an_invalid_period_of_chunks_is_refused(stack_map: StackMap) -> None:
     """Advice needs a repeating period of chunks, each of whole blocks."""
     with pytest.raises(ValueError, match=r"stripe|chunk"):
         StripePeriod(stack_map, 4096)
@@ -122,13 +122,13 @@ def test_one_descriptor_block_is_written_once() -> None:
     assert descriptor_writes(small, groups=100) == pytest.approx(0.01)
 
 
-def test_more_changes_between_checkpoints_are_fewer_writes_each() -> None:
+def test_more_changes_between_checkpoints_need_fewer_writes_each() -> None:
     """A larger filesystem has fewer coalesced writes."""
     found = [descriptor_writes(mke2fs_sizes(TIB), groups) for groups in (1, 10, 100, 1000)]
     assert found == sorted(found, reverse=True)
     assert descriptor_writes(mke2fs_sizes(16 * TIB)) > descriptor_writes(mke2fs_sizes(TIB))
 
 
-def test_descriptors_of_meta_bg_are_no_neighbours() -> None:
+def test_descriptors_of_meta_bg_are_not_adjacent() -> None:
     """Their writes are not merged."""
     assert descriptor_writes(mke2fs_sizes(TIB, META_BG)) > descriptor_writes(mke2fs_sizes(TIB))

@@ -73,7 +73,7 @@ def test_a_concatenation_ends_one_component_before_the_next() -> None:
         pytest.param(lambda: concatenated([2, -1]), id="a negative part"),
     ],
 )
-def test_numbers_of_which_nothing_can_be_made_are_refused(make: Callable[[], Layer]) -> None:
+def test_numbers_that_make_no_map_are_refused(make: Callable[[], Layer]) -> None:
     """The numbers come from texts of unknown origin."""
     with pytest.raises(ValueError, match="bytes"):
         make()
@@ -84,7 +84,7 @@ def disks(count: int, size_bytes: int | None = None) -> list[tuple[ByteMap, int]
     return [(leaf_device(number, size_bytes), 0) for number in range(count)]
 
 
-def test_a_component_may_begin_further_on() -> None:
+def test_a_component_may_begin_at_an_offset() -> None:
     """The second copy of a mirror starts 4 KiB into its device."""
     byte_map = stacked(mirrored(2), [(leaf_device(0, None), 0), (leaf_device(1, None), 4096)], None)
     assert byte_map.data(7) == (Place(0, 7), Place(1, 4103))
@@ -131,20 +131,20 @@ def stripes_of_stripes(chunk_bytes: int) -> ByteMap:
 
 
 @pytest.mark.parametrize(("make", "period_bytes"), PERIODS)
-def test_a_period_is_when_the_same_members_come_again(
+def test_a_period_ends_when_the_members_repeat(
     make: Callable[[], ByteMap], period_bytes: int | None
 ) -> None:
     """The periods of nested layers multiply; a concatenation has none."""
     assert make().period_bytes == period_bytes
 
 
-def test_a_member_that_lies_below_twice_is_one_leaf() -> None:
+def test_a_member_that_is_used_twice_is_one_leaf() -> None:
     """Two partitions of one disk are an example."""
     disk = leaf_device(0, None)
     assert stacked(striped(2, 4096), [(disk, 0), (disk, 1 << 20)], None).leaves == (0,)
 
 
-def test_the_geometry_below_is_seen_from_above() -> None:
+def test_the_geometry_of_a_lower_device_is_that_of_the_upper_one() -> None:
     """A window that starts 8 KiB into the second part sees the stripe 8 KiB further on.
 
     Before the concatenation the stripe begins 100 KiB back, so only its place in it is kept.
@@ -165,7 +165,7 @@ def test_a_component_before_the_start_of_its_device_is_refused() -> None:
         stacked(mirrored(1), [(leaf_device(0, None), -1)], None)
 
 
-def test_mirrors_stacked_on_each_other_end() -> None:
+def test_nested_mirrors_do_not_recurse_endlessly() -> None:
     """Each mirror doubles the places of a byte: a lookup in forty of them would not end."""
     byte_map = leaf_device(0, None)
     for _ in range(12):

@@ -45,7 +45,7 @@ FOUR = "{} 3 128 region_size 4096 4 1:0 1:1 1:2 1:3 1:4 1:5 1:6 1:7"
         (FOUR.format("raid6_n_6"), Stripes("raid6", K64, 5), ((1, 0),), ((2, 0), (3, 0))),
     ],
 )
-def test_the_second_chunk_lies_where_the_type_puts_it(
+def test_the_raid_type_decides_the_place_of_the_second_chunk(
     words: str,
     stripes: Stripes | None,
     data: tuple[tuple[int, int], ...],
@@ -57,7 +57,7 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
     assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
 
 
-def test_metadata_devices_are_no_components() -> None:
+def test_metadata_devices_are_not_components() -> None:
     """Each member has a pair of devices: the first holds the superblock and the bitmap."""
     split = split_raid(raid_segment("raid1 4 0 region_size 4096 nosync 2 1:0 1:1 1:2 1:3"))
     assert split.components == (("1:1", 0), ("1:3", 0))
@@ -84,7 +84,7 @@ def test_metadata_devices_are_no_components() -> None:
         "raid6_ls_6 1 128 2 - 1:0 - 1:1",
     ],
 )
-def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
+def test_an_unsupported_raid_volume_is_refused(words: str) -> None:
     """A reshape moves data; the parity of a missing member may be anywhere."""
     with pytest.raises(ValueError, match=r".+"):
         split_raid(raid_segment(words))
@@ -131,7 +131,7 @@ def test_a_segment_names_its_components_and_where_they_begin(
         ("raid raid0 1 128 2 - 253:0 - 253:1", Stripes("dm-striped", K64, None), ((1, 0),)),
     ],
 )
-def test_the_second_chunk_lies_where_the_target_puts_it(
+def test_the_target_decides_the_place_of_the_second_chunk(
     line: str, stripes: Stripes | None, data: tuple[tuple[int, int], ...]
 ) -> None:
     """Byte 65536 of the segment, as an offset from the start of its component."""
@@ -166,7 +166,7 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
         "raid",
     ],
 )
-def test_a_line_that_is_not_understood_is_refused(line: str) -> None:
+def test_an_unsupported_table_line_is_refused(line: str) -> None:
     """A target that moves data, an invalid number, or a missing component."""
     with pytest.raises(ValueError, match=r".+"):
         split_segment(segment_of(line))

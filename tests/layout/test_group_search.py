@@ -144,7 +144,7 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
 
 
 @pytest.mark.parametrize(("option", "is_even"), [(4096, False), (4088, True)])
-def test_a_default_that_mke2fs_refuses_is_no_default(option: int, *, is_even: bool) -> None:
+def test_a_default_that_mke2fs_refuses_is_not_advised(option: int, *, is_even: bool) -> None:
     """With clusters, the inodes of a group of the usual size do not fit: -g is required."""
     options = MkfsOptions(
         features=DEFAULT_FEATURES | {"bigalloc"},
@@ -189,7 +189,7 @@ def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
         (striped_geometry(5, 4), 1, MkfsOptions(group_option=32760, flex_bg_groups=64)),
     ],
 )
-def test_a_search_knows_how_much_it_counts(
+def test_the_cost_of_a_search_is_estimated(
     geometry: StripeGeometry, size_tib: int, options: MkfsOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The estimate that limits the search is between half and nine times the number of counts."""

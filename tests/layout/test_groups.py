@@ -91,7 +91,9 @@ def test_a_block_holds_as_many_descriptors_as_fit(changes: dict[str, Any], per_b
         ),
     ],
 )
-def test_descriptor_blocks(groups: int, changes: dict[str, Any], blocks: tuple[int, ...]) -> None:
+def test_descriptor_blocks_follow_the_superblock_or_begin_meta_groups(
+    groups: int, changes: dict[str, Any], blocks: tuple[int, ...]
+) -> None:
     """They follow the superblock, or each is in the first group that it describes."""
     assert descriptor_blocks(of_groups(groups, **changes)) == blocks
 
@@ -116,7 +118,7 @@ def test_descriptor_blocks(groups: int, changes: dict[str, Any], blocks: tuple[i
         ),
     ],
 )
-def test_extents_end_with_the_last_descriptor(
+def test_descriptor_extents_end_with_the_last_descriptor(
     groups: int, changes: dict[str, Any], extents: tuple[tuple[int, int], ...]
 ) -> None:
     """Adjacent blocks are read at once, and nothing beyond is read."""
@@ -132,7 +134,7 @@ def test_extents_end_with_the_last_descriptor(
         (frozenset(), (), set(range(126))),
     ],
 )
-def test_groups_that_hold_a_superblock(
+def test_features_decide_which_groups_have_a_superblock(
     features: frozenset[str], backups: tuple[int, ...], groups: set[int]
 ) -> None:
     """They are powers of 3, 5 and 7, the two named by sparse_super2, or all."""
@@ -142,7 +144,7 @@ def test_groups_that_hold_a_superblock(
 
 
 @pytest.mark.parametrize("descriptor_bytes", [96, 8192])
-def test_descriptors_that_fill_no_block_are_refused(descriptor_bytes: int) -> None:
+def test_descriptors_that_do_not_fill_a_block_are_refused(descriptor_bytes: int) -> None:
     """Positions that are not certain are not returned."""
     with pytest.raises(ValueError, match="fill no block"):
         descriptor_extents(sizes(descriptor_bytes=descriptor_bytes))
@@ -177,7 +179,9 @@ SIZES: dict[str, Any] = {
         pytest.param(SPARSE_FLEX | {"sparse_super2"}, 3, 0, id="sparse_super2: not named"),
     ],
 )
-def test_what_a_group_begins_with(features: frozenset[str], group: int, blocks: int) -> None:
+def test_a_group_begins_with_backups_or_a_descriptor_block(
+    features: frozenset[str], group: int, blocks: int
+) -> None:
     """It begins with copies of superblock and descriptors, or with a descriptor block (meta_bg)."""
     block = sizes(features=features, backup_bgs=(1, 9593), **SIZES)
     assert reserved_blocks(block, group) == blocks
@@ -226,7 +230,7 @@ def test_later_flex_groups_begin_at_their_first_block() -> None:
     assert rows(table, 16, 17) == [(524288, 524304, 524320), (524289, 524305, 524832)]
 
 
-def test_a_last_flex_group_with_fewer_groups_takes_less_room() -> None:
+def test_a_last_flex_group_with_fewer_groups_takes_less_space() -> None:
     """18 groups: the last two have bitmaps of 2 + 2 blocks; a single one reserves space for 16."""
     two = predict_table(mke2fs_sizes(18 * 32768 * 4096))
     assert rows(two, 16, 17) == [(524288, 524290, 524292), (524289, 524291, 524804)]
@@ -234,7 +238,7 @@ def test_a_last_flex_group_with_fewer_groups_takes_less_room() -> None:
     assert rows(one, 16) == [(524288, 524304, 524320)]
 
 
-def test_without_flex_bg_each_group_is_on_its_own() -> None:
+def test_without_flex_bg_each_group_has_its_own_metadata() -> None:
     """Group 2 has no backup, group 3 has one of 1 + 1 + 127 blocks."""
     options = MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"})
     table = predict_table(mke2fs_sizes(GIB, options))
@@ -268,7 +272,9 @@ def test_ordinary_filesystems_are_exact(block: Sizes, *, exact: bool) -> None:
 
 
 @pytest.mark.parametrize(("tail_blocks", "exact"), [(564, False), (575, False), (576, True)])
-def test_a_last_group_must_hold_the_room_of_a_flex_group(tail_blocks: int, *, exact: bool) -> None:
+def test_a_last_group_must_hold_the_metadata_of_a_flex_group(
+    tail_blocks: int, *, exact: bool
+) -> None:
     """It needs 2 * 32 + 512 blocks; from 564 on mke2fs makes it, but packs it differently."""
     size_bytes = (32 * 32768 + tail_blocks) * 4096
     block = mke2fs_sizes(size_bytes, MkfsOptions(flex_bg_groups=32, inode_count=33 * 8192))
@@ -276,7 +282,7 @@ def test_a_last_group_must_hold_the_room_of_a_flex_group(tail_blocks: int, *, ex
     assert is_exact(block) is exact
 
 
-def test_descriptors_in_two_places_are_not_exact() -> None:
+def test_positions_are_not_exact_with_two_descriptor_schemes() -> None:
     """A resize may switch to meta_bg, after which the old groups keep the old scheme."""
     made = mke2fs_sizes(TIB_CLOSED_FORM)
     mixed = sizes(
@@ -330,7 +336,7 @@ EACH_PLACE_OPTIONS = MkfsOptions(
         ),
     ],
 )
-def test_the_places_are_exact_to_the_block(
+def test_positions_are_those_of_mke2fs_to_the_block(
     size_bytes: int, arguments: str, options: MkfsOptions
 ) -> None:
     """Every position in every group is that chosen by mke2fs."""
@@ -344,7 +350,7 @@ SEEN: Counter[str] = Counter()
 
 
 @needs_e2fsprogs
-def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
+def test_positions_marked_exact_are_exact_for_random_options() -> None:
     """Parameters and positions agree with mke2fs, or `is_exact` reports that they may not."""
     SEEN.clear()
     check_random_options()
@@ -396,7 +402,7 @@ def same_table(one: GroupTable, other: GroupTable) -> bool:
     )
 
 
-def test_usual_backups_are_where_sparse_super_has_them() -> None:
+def test_the_usual_backups_are_those_of_sparse_super() -> None:
     """mke2fs(8), -b: 32768 for blocks of 4 KiB, 16384 for 2 KiB, 8193 for 1 KiB.
 
     Made by mke2fs 1.47.0 with blocks of 8 KiB and 64 KiB: 65528.

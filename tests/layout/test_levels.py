@@ -44,7 +44,7 @@ def test_a_concatenation_rounds_its_members_only_if_it_has_a_chunk() -> None:
 
 
 @pytest.mark.parametrize("level", ["", "inactive", "container", "multipath", "faulty", "raid1e"])
-def test_another_level_is_refused(level: str) -> None:
+def test_an_unknown_level_is_refused(level: str) -> None:
     """Its mapping of bytes is unknown."""
     with pytest.raises(ValueError, match="the level is"):
         layer_of(level, CHUNK_BYTES, None, FOUR)
@@ -109,19 +109,19 @@ def test_components_are_in_the_order_of_the_slots_and_begin_at_their_data() -> N
         ("linear", 0, None),
     ],
 )
-def test_layout_of_striping_levels(level: str, layout: int, stripes: Stripes | None) -> None:
+def test_striping_levels_have_a_layout(level: str, layout: int, stripes: Stripes | None) -> None:
     """A layout is returned if the level has one; RAID0's is about zones only."""
     assert split_md("md0", array(level, layout)).stripes == stripes
 
 
-def test_degraded_mirror_is_readable_from_one_member() -> None:
+def test_a_degraded_mirror_is_readable_from_one_member() -> None:
     """After the other one has failed, the remaining member holds every byte."""
     split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
     assert (split.components, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
 
 
 @pytest.mark.parametrize(("component_sectors", "second_copy_chunks"), [(None, 4), (4 * SECTORS, 2)])
-def test_far_copies_begin_where_the_used_part_is_halved(
+def test_far_copies_begin_at_half_of_the_used_part(
     component_sectors: int | None, second_copy_chunks: int
 ) -> None:
     """`mdadm --size` may use less than all of a member; otherwise the smallest member counts."""
@@ -185,7 +185,7 @@ MDSTAT = "see /proc/mdstat"
         ),
     ],
 )
-def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
+def test_an_array_that_cannot_be_mapped_has_a_reason_and_a_hint(
     made: MdArray, detail: str, hint: str
 ) -> None:
     """Nothing is guessed about members that are not visible."""
@@ -193,7 +193,7 @@ def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
     assert (found.why, found.detail, found.hint) == (Why.UNSUPPORTED, detail, hint)
 
 
-def test_a_layer_of_one_member_is_all_there_is() -> None:
+def test_an_array_of_one_member_is_a_whole_layer() -> None:
     """`mdadm --force` makes a RAID0 of one member."""
     split = split_md("md0", array(members=members(8)))
     assert isinstance(split, Split)
@@ -211,7 +211,7 @@ def geometry(
     return StripeGeometry("the array", level, LARGE_CHUNK_BYTES, offset_bytes, names, layout)
 
 
-def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
+def test_a_map_has_the_given_geometry() -> None:
     """Members and geometry are the given ones."""
     described = geometry()
     found = map_of(described)
@@ -246,7 +246,7 @@ def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
         ),
     ],
 )
-def test_the_second_chunk_lies_where_the_level_puts_it(
+def test_the_level_decides_the_place_of_the_second_chunk(
     described: StripeGeometry,
     data: tuple[Place, ...],
     parity: tuple[Place, ...],
@@ -289,7 +289,7 @@ def test_a_byte_beyond_members_of_a_known_size_has_no_place() -> None:
         StripeGeometry("the array", "raid0", 0, 0, ("a", "b")),
     ],
 )
-def test_what_cannot_be_an_array_is_refused(described: StripeGeometry) -> None:
+def test_an_impossible_array_is_refused(described: StripeGeometry) -> None:
     """A concatenation of members of unknown size cannot be mapped."""
     with pytest.raises(ValueError, match=r"members|level|layout|size|byte"):
         map_of(described)

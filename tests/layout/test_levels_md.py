@@ -23,14 +23,14 @@ ZONES = {
 
 
 @pytest.mark.parametrize("layout", ZONES)
-def test_the_second_zone_goes_on_counting_in_the_original_order_only(layout: int) -> None:
+def test_only_the_original_layout_continues_counting_in_the_second_zone(layout: int) -> None:
     """Members of 1, 3 and 3 chunks: chunk 3 is on the last by 3 mod 2, else on the second."""
     layer = raid0([C, 3 * C, 3 * C], C, layout)
     assert draw(layer, 3, 7) == ZONES[layout]
     assert layer.period_bytes is None
 
 
-def test_every_member_that_reaches_further_is_in_the_next_zone() -> None:
+def test_every_larger_member_is_in_the_next_zone() -> None:
     """Members of 2, 3, 2 and 5 chunks make three zones, in slot order."""
     layer = raid0([2 * C, 3 * C, 2 * C, 5 * C], C, ALTERNATE)
     assert draw(layer, 4, 12) == ["0 1 2 3", "4 5 6 7", ". 8 . 9", ". . . 10", ". . . 11"]
@@ -50,14 +50,14 @@ def test_a_member_smaller_than_a_chunk_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("layout", [None, 0, 3, -1])
-def test_an_order_of_zones_that_is_not_set_is_not_guessed(layout: int | None) -> None:
+def test_an_unset_order_of_zones_is_not_guessed(layout: int | None) -> None:
     """Linux before 3.14 and after it put the chunks on different members."""
     with pytest.raises(ValueError, match="the order in zones is not set"):
         raid0([C, 2 * C], C, layout)
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [-C, C]])
-def test_sizes_of_which_no_array_is_made_are_refused(sizes: list[int]) -> None:
+def test_sizes_without_usable_space_are_refused(sizes: list[int]) -> None:
     """Without usable space there is no zone."""
     with pytest.raises(ValueError, match=r"bytes|zones|components"):
         raid0(sizes, C, None)
@@ -82,7 +82,7 @@ DRAWN = [
 
 
 @pytest.mark.parametrize(("members", "layout", "chunks", "rows"), DRAWN)
-def test_copies_lie_where_md_draws_them(
+def test_copies_are_placed_as_in_md(
     members: int, layout: int, chunks: int, rows: list[str]
 ) -> None:
     """Near, far and offset copies are as in md(4); raid10.c keeps sets of members together."""
@@ -111,7 +111,7 @@ def test_far_copies_begin_at_the_same_part_of_every_member(
         (3, OFFSET_2, 3, 2),
     ],
 )
-def test_a_period_is_the_chunks_after_which_members_come_again(
+def test_a_period_is_the_number_of_chunks_until_members_repeat(
     members: int, layout: int, period_chunks: int, advance_chunks: int
 ) -> None:
     """After that, each member has advanced by this many chunks."""
@@ -179,13 +179,13 @@ FIVE = {
 
 
 @pytest.mark.parametrize("layout", FOUR)
-def test_the_parity_of_raid5_turns_as_its_layout_says(layout: int) -> None:
+def test_the_layout_of_raid5_decides_how_parity_rotates(layout: int) -> None:
     """Rows of four members as in raid5.c (6.1); 2 is mdadm's default."""
     assert draw(raid456("raid5", 4, C, layout), 4, 12) == FOUR[layout]
 
 
 @pytest.mark.parametrize("layout", FIVE)
-def test_the_parities_of_raid6_turn_as_their_layout_says(layout: int) -> None:
+def test_the_layout_of_raid6_decides_how_parities_rotate(layout: int) -> None:
     """Rows of five members as in raid5.c (6.1); 8 to 10 are DDF's, 16 to 20 keep Q on the last."""
     assert draw(raid456("raid6", 5, C, layout), 5, 15) == FIVE[layout]
 
@@ -196,14 +196,14 @@ def test_raid4_keeps_its_parity_on_the_last_member(layout: int) -> None:
     assert draw(raid456("raid4", 4, C, layout), 4, 6) == FOUR[5][:2]
 
 
-def test_the_parity_of_a_byte_lies_at_the_same_byte_of_its_chunk() -> None:
+def test_the_parity_of_a_byte_is_at_the_same_byte_of_its_chunk() -> None:
     """Byte 5 of chunk 4 of a left-symmetric RAID5 of four: member 0, parity on member 2."""
     layer = raid456("raid5", 4, C, 2)
     assert (layer.data(4 * C + 5), layer.parity(4 * C + 5)) == (((0, C + 5),), ((2, C + 5),))
 
 
 @pytest.mark.parametrize("chunk", range(24))
-def test_data_of_left_symmetric_raid5_lies_on_chunk_mod_all_members(chunk: int) -> None:
+def test_data_of_left_symmetric_raid5_are_on_chunk_modulo_all_members(chunk: int) -> None:
     """The well-known advice to count data disks only is wrong for this layout."""
     ((member, _),) = raid456("raid5", 4, C, 2).data(chunk * C)
     assert member == chunk % 4
@@ -220,7 +220,7 @@ def test_data_of_left_symmetric_raid5_lies_on_chunk_mod_all_members(chunk: int) 
         ("raid6", 5, 20, 3, 1),
     ],
 )
-def test_a_period_is_a_whole_turn_of_the_parity(
+def test_a_period_is_a_full_rotation_of_the_parity(
     level: str, members: int, layout: int, period_chunks: int, advance_chunks: int
 ) -> None:
     """If the parity does not rotate, each stripe is a period."""
@@ -240,7 +240,7 @@ def test_a_period_is_a_whole_turn_of_the_parity(
         ("raid5", 4, C, -1),
     ],
 )
-def test_numbers_of_which_no_array_is_made_are_refused(
+def test_numbers_that_make_no_array_are_refused(
     level: str, members: int, chunk_bytes: int, layout: int
 ) -> None:
     """Too few members, no chunk, or a layout of another level."""

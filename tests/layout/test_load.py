@@ -162,7 +162,7 @@ WITH_32744 = [1572, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 
 @pytest.mark.parametrize(
     ("group_option", "bitmaps"), [(None, DEFAULT), (32744, WITH_32744)], ids=["default", "32744"]
 )
-def test_the_bitmaps_of_twelve_disks_come_out_by_the_closed_form(
+def test_the_closed_form_gives_the_bitmaps_of_twelve_disks(
     group_option: int | None, bitmaps: list[int]
 ) -> None:
     """12 x (100 GiB - 64 MiB), chunks of 512 KiB: the figures of the public article, computed."""
@@ -173,7 +173,7 @@ def test_the_bitmaps_of_twelve_disks_come_out_by_the_closed_form(
     assert [member.bitmaps for member in measured.members] == bitmaps
 
 
-def test_a_thousand_group_starts_lie_on_three_of_twelve_disks() -> None:
+def test_a_thousand_group_starts_are_on_three_of_twelve_disks() -> None:
     """The public article's script counts where 1,000 groups of 32768 blocks begin."""
     stack_map = map_of(striped_geometry(12, 512))
     starts = [0] * 12
@@ -257,7 +257,7 @@ def test_group_size_32744_depends_on_the_chunk(
         ("raid10", 12, 6.0, 6.0),
     ],
 )
-def test_the_default_layout_on_other_levels(
+def test_parity_spreads_the_writes_of_the_default_layout(
     level: str, members: int, of_the_data: float, of_all_writes: float
 ) -> None:
     """Parity spreads the writes but not the bitmaps themselves; chunks are of 512 KiB."""

@@ -63,7 +63,7 @@ def capacity_chunks(geometry: StripeGeometry, member_chunks: int) -> int:
 
 @SOME
 @given(arrays())
-def test_every_chunk_has_places_of_its_own_inside_its_members(
+def test_every_chunk_has_its_own_places_inside_its_members(
     array: tuple[StripeGeometry, int],
 ) -> None:
     """Copies are on distinct members, distinct chunks at distinct places, and all of them fit."""
@@ -87,7 +87,7 @@ def test_every_chunk_has_places_of_its_own_inside_its_members(
 
 @SOME
 @given(arrays(), st.integers(0, 1 << 50), st.integers(0, 1 << 40))
-def test_after_a_period_the_same_members_come_again(
+def test_members_repeat_after_a_period(
     array: tuple[StripeGeometry, int], byte: int, offset_bytes: int
 ) -> None:
     """This holds for data and parity, wherever the filesystem starts."""
@@ -164,7 +164,7 @@ def _built(tree: Any, chance: Any) -> BlockDevice:
 
 @SOME
 @given(stacks(9), st.data())
-def test_distinct_blocks_of_a_stack_lie_at_distinct_places(
+def test_distinct_blocks_of_a_stack_are_at_distinct_places(
     stack: BlockDevice, data: st.DataObject
 ) -> None:
     """This holds for any nesting; the period of the whole is a period of every layer."""
@@ -248,7 +248,7 @@ def test_a_table_of_any_words_has_a_map_or_is_unknown(segments: tuple[DmSegment,
     end(map_stack(replace(device, dm=device.dm._replace(table=known(segments)))))
 
 
-def test_a_long_table_is_mapped_at_once() -> None:
+def test_a_long_table_is_mapped_quickly() -> None:
     """Years of moving extents can leave four thousand parts on one array."""
     lines = "\n".join(f"{8 * n} 8 linear 9:127 {8 * (4000 - n)}" for n in range(4000))
     found = map_stack(dm(lines, md(*DISKS)))

@@ -48,7 +48,7 @@ def fields_of(made: Superblock, *fields: str) -> tuple[object, ...]:
         pytest.param(16 * TIB, 4096, 2048, 131072, 0, id="huge, too large to grow into a reserve"),
     ],
 )
-def test_what_the_size_decides(
+def test_the_size_decides_block_size_and_inode_ratio(
     size_bytes: int, block_bytes: int, inodes_per_group: int, groups: int, reserved: int
 ) -> None:
     """mke2fs.conf's usage types choose block size and inode ratio."""
@@ -77,7 +77,7 @@ def test_what_the_size_decides(
         ),
     ],
 )
-def test_the_blocks_of_a_group(
+def test_the_blocks_of_a_group_may_differ_from_the_option(
     size_bytes: int, options: MkfsOptions, blocks_per_group: int
 ) -> None:
     """-g is what is asked for, and not always what one gets."""
@@ -96,7 +96,9 @@ def test_the_blocks_of_a_group(
         (0, MkfsOptions(), "too few for a filesystem"),
     ],
 )
-def test_what_mke2fs_refuses(size_bytes: int, options: MkfsOptions, expected: str) -> None:
+def test_impossible_parameters_are_refused_as_by_mke2fs(
+    size_bytes: int, options: MkfsOptions, expected: str
+) -> None:
     """A group size out of range, too many inodes, no room: an error, and no endless search."""
     with pytest.raises(ValueError, match=expected):
         parameters(size_bytes, options)
@@ -143,7 +145,7 @@ def test_a_last_group_needs_50_blocks_beside_its_metadata(
 
 
 @needs_e2fsprogs
-def test_features_that_a_last_group_cost_are_not_given_back() -> None:
+def test_features_dropped_for_a_last_group_stay_dropped() -> None:
     """13 groups of 256 blocks have no room to reserve descriptors; 12 would, and do not."""
     options = MkfsOptions(block_bytes=4096, group_option=256, bytes_per_inode=8192)
     with sparse_image((12 * 256 + 30) * 4096) as image:
@@ -183,14 +185,14 @@ def test_the_journal_grows_in_steps(blocks: int, journal_blocks: int | None) -> 
     assert ("has_journal" in made.features) is (journal_blocks is not None)
 
 
-def test_no_journal_is_made_where_none_is_asked_for() -> None:
+def test_no_journal_is_made_unless_it_is_requested() -> None:
     """Its size is then not known to anybody."""
     made = parameters(GIB, MkfsOptions(features=DEFAULT_FEATURES - {"has_journal"}))
     assert made.journal_bytes is None
 
 
 @pytest.mark.parametrize("group_option", [256, 32768])
-def test_groups_have_256_clusters_to_a_block_of_bitmap(group_option: int) -> None:
+def test_groups_have_from_256_clusters_to_a_full_bitmap_block(group_option: int) -> None:
     """Both limits are allowed."""
     options = MkfsOptions(group_option=group_option, block_bytes=4096, bytes_per_inode=65536)
     assert parameters(100 * MIB, options).blocks_per_group == group_option
@@ -246,7 +248,9 @@ def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
         ),
     ],
 )
-def test_mke2fs_makes_the_same(size_bytes: int, arguments: str, options: MkfsOptions) -> None:
+def test_mke2fs_chooses_the_computed_parameters(
+    size_bytes: int, arguments: str, options: MkfsOptions
+) -> None:
     """Each field is what mke2fs writes into a real superblock."""
     with sparse_image(size_bytes) as image:
         run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {arguments} {image}")
@@ -256,7 +260,7 @@ def test_mke2fs_makes_the_same(size_bytes: int, arguments: str, options: MkfsOpt
 
 @examples(100)
 @given(size_bytes=st.integers(64 << 20, 4 << 30), inodes_per_block=st.integers(1, 3))
-def test_groups_that_hold_the_inodes_are_found_at_once(
+def test_the_number_of_groups_for_the_inodes_is_found_quickly(
     size_bytes: int, inodes_per_block: int
 ) -> None:
     """The first that one step of 8 blocks after the other leads to; there can be thousands."""

@@ -108,7 +108,7 @@ def test_the_second_chunk_is_followed_to_the_disks(
     assert (found.members, found.data(K64)) == (members, places)
 
 
-def test_parity_is_followed_as_data_is() -> None:
+def test_parity_is_followed_to_the_disks_like_data() -> None:
     """In a RAID5 of three partitions, chunk 0 is on the first and its parity on the last."""
     found = mapped(md(part(A), part(B), part(C), level="raid5", layout=2))
     assert (found.data(7), found.parity(7)) == (
@@ -124,7 +124,7 @@ def test_parity_on_mirrors_is_written_to_each_copy() -> None:
     assert found.parity(0) == (Place(2, 2 * START), Place(3, 2 * START))
 
 
-def test_arrays_below_keep_parity_of_data_and_of_parity() -> None:
+def test_lower_arrays_store_parity_of_data_and_of_parity() -> None:
     """A RAID5 of three over two disks and another RAID5, which takes its parity."""
     inner = md(C, D, sd("e"), level="raid5", layout=2, number=1)
     found = mapped(md(A, B, inner, level="raid5", layout=2))
@@ -201,7 +201,7 @@ GEOMETRIES: list[Any] = [
 ]
 
 
-def test_members_of_different_sizes_are_zones() -> None:
+def test_members_of_different_sizes_make_zones() -> None:
     """An array without zones can grow by a member."""
     smaller = array_of(STRIPE, sizes=(1 << 20, 1 << 20, 1 << 19))
     found = mapped(smaller).geometry
@@ -245,7 +245,7 @@ def test_the_period_is_that_of_the_members(stack: BlockDevice, period_bytes: int
     assert mapped(stack).period_bytes == period_bytes
 
 
-def test_map_names_its_sources() -> None:
+def test_a_map_names_its_sources() -> None:
     """It lists each layer that splits, from the top down, or the number of a plain disk."""
     stack = dm("0 4096 striped 2 128 9:1 0 9:2 0", md(A, B, number=1), md(C, D, number=2))
     found = map_stack(stack)
@@ -320,7 +320,7 @@ def test_map_names_its_sources() -> None:
         ),
     ],
 )
-def test_unmappable_stack_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
+def test_an_unmappable_stack_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
     """The gap names the cause and the remedy."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)
@@ -328,7 +328,7 @@ def test_unmappable_stack_is_unknown(stack: BlockDevice, why: Why, detail: str) 
     assert found.hint
 
 
-def test_a_stack_without_an_end_is_unknown() -> None:
+def test_a_cyclic_stack_is_unknown() -> None:
     """A damaged sysfs may show forty partitions on each other."""
     stack = A
     for minor in range(40):
@@ -339,7 +339,7 @@ def test_a_stack_without_an_end_is_unknown() -> None:
     assert found.detail == "x lies 32 layers deep"
 
 
-def test_a_device_of_which_the_size_is_not_known_is_bounded_by_what_lies_below() -> None:
+def test_a_device_of_unknown_size_is_limited_by_the_device_below() -> None:
     """The end of its disk limits it."""
     found = mapped(replace(part(A), size_sectors=unknown("size")))
     assert found.data((1 << 40) - START - 1) == (Place(0, (1 << 40) - 1),)

@@ -50,13 +50,13 @@ YES: list[Any] = [
 
 
 @pytest.mark.parametrize("stack", NO)
-def test_what_cannot_stripe_does_not(stack: BlockDevice) -> None:
+def test_devices_that_cannot_stripe_have_no_stripe(stack: BlockDevice) -> None:
     """Rules about stripes do not apply, even if something else cannot be read."""
     assert not may_stripe(stack)
 
 
 @pytest.mark.parametrize("stack", YES)
-def test_what_stripes_or_may_do_so_is_reported(stack: BlockDevice) -> None:
+def test_devices_that_may_stripe_are_reported(stack: BlockDevice) -> None:
     """A stripe that cannot be mapped is never reported as "no stripe"."""
     assert may_stripe(stack)
 
@@ -72,14 +72,14 @@ def with_io_sizes(
     return replace(stack, queue=queue(**sizes))
 
 
-def test_chunk_and_data_disks_of_a_controller() -> None:
+def test_a_controller_has_a_chunk_and_data_disks() -> None:
     """A hardware array is one disk to Linux; its columns have no names."""
     assert guess_geometry(with_io_sizes(A)) == StripeGeometry(
         "sda", "raid0", K256, 0, ("column 0", "column 1", "column 2", "column 3")
     )
 
 
-def test_a_partition_begins_further_on() -> None:
+def test_the_stripe_of_a_partition_begins_at_an_offset() -> None:
     """The stripe is below the partition, and starts 1 MiB before it."""
     found = guess_geometry(with_io_sizes(part(A)))
     assert found is not None
@@ -140,7 +140,7 @@ def test_a_partition_begins_further_on() -> None:
         ),
     ],
 )
-def test_the_level_of_an_array_says_what_its_columns_are(
+def test_the_level_of_an_array_decides_what_its_columns_are(
     stack: BlockDevice, device: str, level: str, layout: int | None, members: int
 ) -> None:
     """Four columns of data are five members of a RAID5, and four or eight of a RAID10."""
@@ -167,6 +167,6 @@ def test_the_level_of_an_array_says_what_its_columns_are(
         pytest.param(with_io_sizes(A, optimal_io_bytes=unknown("optimal_io_size")), id="half read"),
     ],
 )
-def test_sizes_that_suggest_no_stripe_are_none(stack: BlockDevice) -> None:
+def test_sizes_that_suggest_no_stripe_give_none(stack: BlockDevice) -> None:
     """A physical block is not a chunk, and 65535 sectors are not a stripe."""
     assert guess_geometry(stack) is None

@@ -33,7 +33,9 @@ def settings(**values: int) -> Filesystem:
         (filesystem(settings=known(())), {}),
     ],
 )
-def test_what_differs_from_the_default_is_changed(fs: Filesystem, expected: dict[str, int]) -> None:
+def test_settings_that_differ_from_the_default_count_as_changed(
+    fs: Filesystem, expected: dict[str, int]
+) -> None:
     """A setting without a known default counts as changed: setting it again is harmless."""
     assert dict(changed_settings(fs)) == expected
 
@@ -45,7 +47,7 @@ def test_a_stripe_makes_the_preallocation_larger() -> None:
     assert changed_settings(fs._replace(options=known(options("stripe=96")))) == ()
 
 
-def test_each_default_is_of_a_setting_that_is_read() -> None:
+def test_each_default_belongs_to_a_setting_that_is_read() -> None:
     """A misspelled name would never match a setting."""
     assert CONSTANT_SETTINGS.keys() <= set(SETTINGS)
     assert list(SETTINGS) == sorted(set(SETTINGS))

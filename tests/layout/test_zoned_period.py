@@ -111,7 +111,7 @@ def test_nothing_is_promised_for_zones_over_arrays() -> None:
         pytest.param((), 1, 1.0, id="equal members"),
     ],
 )
-def test_what_is_attainable_follows_from_the_space_on_each_member(
+def test_attainable_evenness_follows_from_the_space_on_each_member(
     sizes: tuple[int, ...], taken_gib: int, expected: float
 ) -> None:
     """Only the space that the filesystem uses is included."""
@@ -130,7 +130,7 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
 
 @examples(60)
 @given(arrays(), st.sampled_from((32768, 32760, 32744, 16384)), st.sampled_from((1, 4, 16)))
-def test_the_closed_form_counts_what_lies_on_the_members(
+def test_the_closed_form_counts_the_bitmaps_on_the_members(
     geometry: StripeGeometry, option: int, flex_groups: int
 ) -> None:
     """Groups that begin with a backup, and extents at the end of a zone, are exceptions."""

@@ -47,7 +47,7 @@ def test_octal_escapes_are_bytes(escaped: str, name: str) -> None:
 
 
 @given(FROM_A_HOST)
-def test_what_the_kernel_escapes_comes_back(name: str) -> None:
+def test_names_escaped_by_the_kernel_are_decoded(name: str) -> None:
     """Escaping as mangle_path() does, and decoding, gives the name back."""
     escaped = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in name)
     assert decode_octal(escaped) == name
@@ -100,7 +100,7 @@ def mounts_of(text: str) -> tuple[Mount, ...]:
     return table.mounts
 
 
-def test_hostile_mount_points_come_back_as_they_were_made(stored: Stored) -> None:
+def test_hostile_mount_points_are_decoded_unchanged(stored: Stored) -> None:
     """Blanks, newline, ESC, vertical tab, NEL, U+2028 and byte 0xFF survive the kernel's file."""
     mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     assert [mount.mount_point for mount in mounts] == [
@@ -161,13 +161,13 @@ def test_an_escaped_comma_belongs_to_the_option(stored: Stored) -> None:
     )
 
 
-def test_a_source_may_be_empty_or_hold_a_hash(stored: Stored) -> None:
+def test_a_source_may_be_empty_or_contain_a_hash(stored: Stored) -> None:
     """The kernel prints nothing for an empty source, and escapes "#" in one."""
     mounts = mounts_of(stored("mountinfo/6.18-hostile-names.txt"))
     assert [mount.source for mount in mounts[-2:]] == ["", "src #1"]
 
 
-def test_bind_mounts_of_files_in_a_container(stored: Stored) -> None:
+def test_bind_mounts_of_files_in_a_container_are_parsed(stored: Stored) -> None:
     """A container's table shows the host's ext4 by single files, with the host's device number."""
     mounts = mounts_of(stored("mountinfo/unknown-docker-container.txt"))
     files = [mount for mount in mounts if mount.fstype == "ext4"]
@@ -223,7 +223,7 @@ TWO_LINES = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n{}\n40 24 8:17 / /data rw - ex
         ),
     ],
 )
-def test_a_line_that_is_no_mount_costs_no_other_line(line: str, error: str) -> None:
+def test_an_invalid_line_loses_no_other_line(line: str, error: str) -> None:
     """It is told beside the mounts, so that nobody takes the table for a whole one."""
     table = parse_mount_table(TWO_LINES.format(line))
     assert [mount.mount_point for mount in table.mounts] == ["/", "/data"]
@@ -249,7 +249,7 @@ def test_docker_desktop_in_wsl_has_a_blank_in_the_options_of_9p() -> None:
 
 
 @pytest.mark.parametrize("joined", ["rw", "rw "])
-def test_two_lines_in_one_are_no_mount_of_either(joined: str) -> None:
+def test_two_lines_joined_in_one_are_no_mount(joined: str) -> None:
     """A second separator tells that a line break is missing: the second mount is not hidden."""
     line = f"30 24 0:149 / /n rw - 9p n {joined}31 24 8:33 / /e rw - ext4 /dev/sdc1 rw"
     assert len(parse_mount_table(TWO_LINES.format(line)).unread) == 1
@@ -266,7 +266,7 @@ def _escape(name: str, also: str = "") -> str:
     source=NAME,
     optional=st.lists(st.sampled_from(["shared:1", "master:274", "unbindable"])),
 )
-def test_any_names_come_back_from_a_line(
+def test_any_names_in_a_line_are_decoded_unchanged(
     root: str, mount_point: str, source: str, optional: list[str]
 ) -> None:
     """A line that the kernel would print for any names gives these names back."""
@@ -303,7 +303,7 @@ def test_any_text_is_parsed_or_refused_as_mountinfo(text: str) -> None:
 ODD = Path(__file__).parents[2] / "fixtures/texts/fstab/libmount-2.38.1-odd-lines.txt"
 
 
-def test_a_debian_table(stored: Stored) -> None:
+def test_the_fstab_of_debian_is_parsed(stored: Stored) -> None:
     """Comments are skipped, escapes decoded, missing fields defaulted, options kept as spelled."""
     lines = parse_fstab(stored("fstab/debian-12.txt"))
     assert [(line.line_number, line.mount_point) for line in lines] == [
@@ -328,7 +328,7 @@ def test_a_debian_table(stored: Stored) -> None:
     assert (lines[2].dump_frequency, lines[2].fsck_pass) == (0, 0)
 
 
-def test_odd_lines_are_taken_or_ignored_as_mount_does(stored: Stored) -> None:
+def test_odd_lines_are_accepted_or_ignored_as_by_mount(stored: Stored) -> None:
     """The lines that libmount 2.38.1 called parse errors are missing, all others are here."""
     lines = parse_fstab(stored("fstab/libmount-2.38.1-odd-lines.txt"))
     assert [line.line_number for line in lines] == [4, 5, 6, 7, 9, 11, 13, 16, 17, 18, 19]
@@ -343,7 +343,7 @@ def test_odd_lines_are_taken_or_ignored_as_mount_does(stored: Stored) -> None:
     assert by_mount_point["/o"].spec == "LABEL=a#b"
 
 
-def test_findmnt_takes_the_same_lines(stored: Stored) -> None:
+def test_findmnt_accepts_the_same_lines(stored: Stored) -> None:
     """The libmount of this machine agrees on which lines of the odd table are mounts."""
     ours = parse_fstab(stored("fstab/libmount-2.38.1-odd-lines.txt"))
     printed = subprocess.run(
@@ -371,7 +371,7 @@ def test_findmnt_takes_the_same_lines(stored: Stored) -> None:
         ("\u00a0 /nbsp ext4 rw", "\u00a0", "/nbsp", ("rw",), "rw"),
     ],
 )
-def test_hostile_names(
+def test_hostile_names_in_fstab_are_decoded(
     line: str, spec: str, mount_point: str, options: tuple[str, ...], raw_options: str
 ) -> None:
     """Only blanks and tabs separate fields, only a newline ends a line, escapes are bytes."""
@@ -381,12 +381,12 @@ def test_hostile_names(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "  \t \n", "/dev/sda1 /\n", "x\n"])
-def test_a_table_may_hold_no_mount(text: str) -> None:
+def test_an_fstab_may_have_no_entries(text: str) -> None:
     """An empty table, and one of comments and broken lines, is a table without entries."""
     assert parse_fstab(text) == ()
 
 
-def test_a_file_of_zeros_is_no_empty_table() -> None:
+def test_a_file_of_zeros_is_not_an_empty_fstab() -> None:
     """It is what a crash leaves of a file that was being written."""
     with pytest.raises(ValueError, match="NUL"):
         parse_fstab("\0" * 512)
@@ -405,7 +405,7 @@ def test_a_file_of_zeros_is_no_empty_table() -> None:
         ("# / was on /dev/sda1 during installation\n", ""),
     ],
 )
-def test_who_writes_a_line_of_fstab_is_read_from_comments(before: str, generator: str) -> None:
+def test_the_generator_of_an_fstab_line_is_read_from_comments(before: str, generator: str) -> None:
     """They are those of nixpkgs, of gnu/system.scm, and of OpenMediaVault's deploy/fstab."""
     assert parse_fstab(f"{before}/dev/sdb /data ext4\n")[-1].generator == generator
 
@@ -445,7 +445,7 @@ def test_any_text_is_parsed_or_refused_as_fstab(text: str) -> None:
         ),
     ],
 )
-def test_every_era_is_one_tuple_of_options(
+def test_the_options_file_of_every_era_is_parsed_in_order(
     stored: Stored, name: str, count: int, some: set[str]
 ) -> None:
     """Every kernel's file lists its options in order, with quota options and unknown ones kept."""
@@ -455,7 +455,7 @@ def test_every_era_is_one_tuple_of_options(
     assert some <= set(tokens)
 
 
-def test_the_quota_words_come_off_the_last_line() -> None:
+def test_quota_words_on_the_last_line_are_options_of_their_own() -> None:
     """What the kernel glues to the last line with commas are options of their own."""
     text = "rw\ninode_readahead_blks=32,jqfmt=vfsv1,usrjquota=a.user\n"
     assert parse_options_file(text) == (
@@ -483,7 +483,7 @@ def test_a_file_that_is_cut_between_two_lines_is_refused(stored: Stored) -> None
 
 
 @pytest.mark.parametrize("text", ["", "\n", "bsddf\nrw\n", "rwx\n", "No such file\n"])
-def test_a_text_without_the_state_is_refused(text: str) -> None:
+def test_an_options_file_without_ro_or_rw_is_refused(text: str) -> None:
     """An empty read is not "no option is in force"."""
     with pytest.raises(ValueError, match="does not start with rw or ro"):
         parse_options_file(text)
@@ -498,7 +498,7 @@ def test_any_text_is_parsed_or_refused_as_ext4_options(text: str) -> None:
         assert str(error)  # noqa: PT017 - either outcome is right, another exception is not
 
 
-def test_the_table_of_mount_holds_what_the_kernel_does_not_show() -> None:
+def test_the_table_of_mount_has_options_that_the_kernel_does_not_show() -> None:
     """Its lines have keys, in any order; a line without options is none, and loop= is left out."""
     text = (
         'SRC=/dev/sda TARGET=/a\\040b ROOT=/ OPTS=_netdev,x-q="1,2",x-w=c\\040d,loop=/dev/loop0\n'

@@ -43,7 +43,7 @@ HOSTILE = (
 )
 
 
-def test_json_and_pairs_say_the_same_of_hostile_labels(stored: Stored) -> None:
+def test_json_and_pairs_agree_on_hostile_labels(stored: Stored) -> None:
     """Quotes, backslash, newline, byte 0xFF and UTF-8 come back from all three forms."""
     assert parse_lsblk_json(stored("lsblk/2.38.1-hostile-labels.json")) == HOSTILE
     assert parse_lsblk_pairs(stored("lsblk/2.38.1-hostile-labels.pairs.txt")) == HOSTILE
@@ -58,7 +58,7 @@ def test_json_and_pairs_say_the_same_of_hostile_labels(stored: Stored) -> None:
         ('"uuid":null,"label":"null","fstype":null', (None, "null", None)),
     ],
 )
-def test_a_null_in_quotes_is_no_identifier(
+def test_a_quoted_null_is_not_an_identifier(
     fields: str, expected: tuple[str | None, str | None, str | None]
 ) -> None:
     """Two devices would share the UUID "null"; a label is called so where JSON's null is used."""
@@ -91,7 +91,7 @@ def test_a_device_below_two_members_is_returned_once(stored: Stored) -> None:
     )
 
 
-def test_pairs_of_other_columns_in_another_order(stored: Stored) -> None:
+def test_pairs_may_have_other_columns_in_another_order(stored: Stored) -> None:
     """Columns are found by name; messages between the lines are skipped; a model is stripped."""
     rhel = parse_lsblk_pairs(stored("lsblk/2.2x-rhel6-lvm.pairs.txt"))
     assert [(device.name, device.kernel_name, str(device.device_number)) for device in rhel] == [
@@ -108,7 +108,7 @@ def test_pairs_of_other_columns_in_another_order(stored: Stored) -> None:
     )
 
 
-def test_no_device_is_an_answer() -> None:
+def test_an_empty_list_of_devices_is_valid() -> None:
     """A container may see no block device at all."""
     assert parse_lsblk_json('{\n   "blockdevices": [\n\n   ]\n}\n') == ()
     assert parse_lsblk_pairs("") == ()
@@ -135,7 +135,7 @@ def test_other_json_is_refused(text: str) -> None:
         parse_lsblk_json(text)
 
 
-def test_a_long_list_of_devices_takes_a_time_in_proportion() -> None:
+def test_a_long_list_of_devices_takes_linear_time() -> None:
     """A hostile snapshot may hold 60 MiB of JSON: each node is looked at once."""
     nodes = ",".join(["{}"] * 400_000)
     with assert_no_waiting(), pytest.raises(ValueError, match="NAME"):
@@ -182,7 +182,7 @@ def test_any_json_is_parsed_or_refused(device: dict[str, Any]) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_any_label_comes_back_from_pairs(raw: bytes) -> None:
+def test_any_label_in_pairs_is_decoded_unchanged(raw: bytes) -> None:
     """Every byte that lsblk escapes is the byte that comes back."""
     escaped = "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\`$' else f"\\x{byte:02x}"
@@ -193,7 +193,7 @@ def test_any_label_comes_back_from_pairs(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["A" * 400_000, "A=" * 200_000])
-def test_a_long_line_that_is_no_pair_stalls_nothing(text: str) -> None:
+def test_a_long_invalid_line_is_refused_in_linear_time(text: str) -> None:
     """A text from a stranger's archive is refused in the time that it takes to read it."""
     with pytest.raises(ValueError, match="pair"):
         parse_lsblk_pairs(text)
@@ -253,7 +253,9 @@ def test_a_long_line_that_is_no_pair_stalls_nothing(text: str) -> None:
         ),
     ],
 )
-def test_a_table(stored: Callable[[str], str], name: str, segments: tuple[DmSegment, ...]) -> None:
+def test_each_line_of_a_dm_table_is_a_segment(
+    stored: Callable[[str], str], name: str, segments: tuple[DmSegment, ...]
+) -> None:
     """Each line is a segment with its target and the target's arguments."""
     assert parse_dm_table(stored(f"dmsetup/{name}.txt")) == segments
 
@@ -266,7 +268,7 @@ def test_a_target_may_have_no_argument() -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "0 8\n", "vg0-data: 0 8 linear 8:0 0\n", "x 8 linear 8:0 0\n"]
 )
-def test_another_text_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_dm_table_is_refused(text: str) -> None:
     """A device without a live table, and the table of all devices, are not a device's table."""
     with pytest.raises(ValueError, match=r"live table|not a line|not a decimal"):
         parse_dm_table(text)
@@ -311,7 +313,9 @@ def test_the_devices_of_array_lines_are_returned() -> None:
         ("   ARRAY /dev/md4", ("/dev/md4",)),
     ],
 )
-def test_spelling(text: str, expected: tuple[str, ...]) -> None:
+def test_keywords_of_mdadm_conf_may_be_abbreviated_or_quoted(
+    text: str, expected: tuple[str, ...]
+) -> None:
     """mdadm.conf(5): keywords in any case and cut to three letters, quotes, comments."""
     assert parse_md_arrays(text) == expected
 
@@ -340,7 +344,7 @@ POOL = "0 81920 thin-pool 1 173/4161600 80/640 - "
     ],
     ids=["healthy", "full", "damaged", "before 3.14", "failed", "no status"],
 )
-def test_the_status_of_a_thin_pool(text: str, pool: ThinPool) -> None:
+def test_the_status_of_a_thin_pool_is_parsed(text: str, pool: ThinPool) -> None:
     """drivers/md/dm-thin.c, pool_status()."""
     assert parse_thin_pool(text) == pool
 
@@ -356,7 +360,7 @@ def test_the_status_of_a_thin_pool(text: str, pool: ThinPool) -> None:
         POOL + "odd",
     ],
 )
-def test_what_is_no_status_of_a_thin_pool_is_refused(text: str) -> None:
+def test_an_invalid_status_of_a_thin_pool_is_refused(text: str) -> None:
     """Half a line is not a pool with room."""
     with pytest.raises(ValueError, match=r"."):
         parse_thin_pool(text)

@@ -58,7 +58,7 @@ def test_an_mbr_has_four_entries_in_sectors() -> None:
     ],
     ids=["empty", "short", "zeros", "FAT", "code", "no entries"],
 )
-def test_what_is_no_mbr_is_refused(data: bytes, reason: str) -> None:
+def test_a_text_that_is_not_an_mbr_is_refused(data: bytes, reason: str) -> None:
     """The signature alone is no proof, since boot sectors of filesystems have it as well."""
     with pytest.raises(ValueError, match=reason):
         parse_mbr(data)
@@ -70,7 +70,7 @@ def test_a_boot_record_of_a_logical_partition_may_be_empty_or_odd() -> None:
     assert parse_boot_record(boot_record((LINUX, 63, 9), status=7))[0] == BootEntry(0x83, 63, 9)
 
 
-def test_gpt_header_has_the_offset_of_its_entries() -> None:
+def test_a_gpt_header_has_the_offset_of_its_entries() -> None:
     """It gives their place in blocks, their number and their size."""
     assert parse_gpt_header(gpt_header()) == GptHeader(2, 128, 128)
     odd = gpt_header(entries_at=34, count=1_000_000, entry_bytes=4096)
@@ -136,7 +136,7 @@ def header(block_bytes: int = 4096, superblock_at: int = 4096) -> bytes:
     return bytes(data)
 
 
-def test_header_has_the_offsets_of_the_copies() -> None:
+def test_an_e2image_header_has_the_offsets_of_the_copies() -> None:
     """The superblock fills a block, and all descriptors follow it."""
     assert parse_e2image_header(header(1024, 1024)) == E2imageHeader(1024, 2048)
     assert parse_e2image_header(header(65536, 65536)) == E2imageHeader(65536, 131072)
@@ -171,7 +171,7 @@ def test_a_file_of_the_real_e2image_is_read(
         (header(superblock_at=0), "without a superblock"),
     ],
 )
-def test_a_header_that_leads_nowhere_is_refused(data: bytes, reason: str) -> None:
+def test_an_e2image_header_without_offsets_is_refused(data: bytes, reason: str) -> None:
     """An interrupted copy has such a header, which e2image writes before everything else."""
     with pytest.raises(ValueError, match=reason):
         parse_e2image_header(data)
@@ -204,14 +204,14 @@ def kind_at(offset_bytes: int, magic: bytes) -> str:
         (0, b"\x1f\x8b\x08", "compressed with gzip"),
     ],
 )
-def test_magic_numbers_stand_where_the_formats_put_them(
+def test_magic_numbers_are_at_the_offsets_of_the_formats(
     offset_bytes: int, magic: bytes, kind: str
 ) -> None:
     """The offsets come from the specifications that the module names."""
     assert kind_at(offset_bytes, magic).startswith(kind)
 
 
-def test_containers_precede_what_they_may_hold() -> None:
+def test_containers_are_recognized_before_their_possible_contents() -> None:
     """An LVM volume can begin with the boot sector of anything."""
     kinds = [each.kind for each in SIGNATURES]
     assert kinds.index(kind_at(512, b"LABELONE")) < kinds.index("xfs") < kinds.index("NTFS")
@@ -237,12 +237,12 @@ def test_text_is_lines_without_control_characters(data: bytes, *, text: bool) ->
 @pytest.mark.parametrize(
     ("path", "named"), [("/a/Disk.IMG", True), ("x.ext4", True), ("img", False), ("a.ibd", False)]
 )
-def test_some_names_are_those_of_images(path: str, *, named: bool) -> None:
+def test_file_extensions_of_images_are_recognized(path: str, *, named: bool) -> None:
     """File extensions of images are recognized in any case."""
     assert is_named_as_image(path) is named
 
 
-def test_zeros_are_zeros() -> None:
+def test_only_zero_bytes_count_as_zeros() -> None:
     """A single other byte makes the data non-zero."""
     assert is_zero(bytes(1024))
     assert not is_zero(bytes(1023) + b"\1")
@@ -271,7 +271,7 @@ def test_a_regular_file_with_a_link_can_be_a_journal() -> None:
     ],
     ids=["cleared", "no link", "directory", "cut", "nothing"],
 )
-def test_what_no_kernel_mounts_is_no_journal(raw: bytes, reason: str) -> None:
+def test_an_inode_that_no_kernel_accepts_is_not_a_journal(raw: bytes, reason: str) -> None:
     """The copy in the superblock still looks valid."""
     with pytest.raises(ValueError, match=reason):
         check_journal_inode(raw)

@@ -62,7 +62,7 @@ DEFAULT = Superblock(
 )
 
 
-def test_the_defaults_of_mke2fs(stored: Stored) -> None:
+def test_a_filesystem_with_the_defaults_of_mke2fs_is_parsed(stored: Stored) -> None:
     """All fields of a filesystem made by mke2fs 1.47.0 with its defaults are read."""
     assert parse_superblock(stored("dumpe2fs/1.47.0-default.txt")) == DEFAULT
 
@@ -172,13 +172,15 @@ def test_the_defaults_of_mke2fs(stored: Stored) -> None:
         ("1.47.0-tune-superblock-ext2", {"state": "not clean"}),
     ],
 )
-def test_a_filesystem(stored: Stored, name: str, fields: dict[str, object]) -> None:
+def test_distinctive_fields_are_read_from_every_version(
+    stored: Stored, name: str, fields: dict[str, object]
+) -> None:
     """The distinctive fields of each filesystem are read from every version's text."""
     superblock = parse_superblock(stored(f"dumpe2fs/{name}.txt"))
     assert {field: getattr(superblock, field) for field in fields} == fields
 
 
-def test_bits_that_an_older_dumpe2fs_cannot_name_have_their_names(stored: Stored) -> None:
+def test_feature_bits_unknown_to_older_dumpe2fs_are_named(stored: Stored) -> None:
     """e2fsprogs names fast_commit since 1.46, and orphan_file since 1.47."""
     text = stored("dumpe2fs/1.47.0-default.txt")
     numbers = "FEATURE_C10 FEATURE_C12 FEATURE_R16 FEATURE_I31"
@@ -190,7 +192,7 @@ def test_bits_that_an_older_dumpe2fs_cannot_name_have_their_names(stored: Stored
     assert found.default_mount_options == ("user_xattr", "acl", "nobarrier", "MNTOPT_31")
 
 
-def test_hostile_names_forge_no_field(stored: Stored) -> None:
+def test_hostile_names_cannot_forge_a_field(stored: Stored) -> None:
     """Labels and mount points that contain lines of dumpe2fs are read as text."""
     superblock = parse_superblock(stored("dumpe2fs/1.47.0-hostile-names.txt"))
     assert superblock == superblock._replace(
@@ -254,9 +256,7 @@ def _field(size: int) -> st.SearchStrategy[str]:
 
 
 @given(label=_field(16), last_mounted_on=_field(64), string=_field(64))
-def test_no_string_that_fits_its_field_forges_another(
-    label: str, last_mounted_on: str, string: str
-) -> None:
+def test_a_string_cannot_forge_another_field(label: str, last_mounted_on: str, string: str) -> None:
     """Whatever the raw strings contain, those that are read are complete; fields are correct."""
     superblock = parse_superblock(_text(label, last_mounted_on, string))
     assert superblock.label == label
@@ -267,7 +267,7 @@ def test_no_string_that_fits_its_field_forges_another(
     assert superblock.journal_bytes == 8 << 20
 
 
-def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
+def test_obfuscated_names_may_be_longer_than_their_fields() -> None:
     """`sos clean` and Insights replace host and user names, also in labels and paths."""
     label, place = "host0.obfuscateddomain0.com", f"/srv/{'obfuscateduser12/' * 6}data"
     superblock = parse_superblock(_text(label, place, "nobarrier"))
@@ -291,7 +291,7 @@ def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
         (UUID, "not a uuid"),
     ],
 )
-def test_another_text_is_refused(stored: Stored, old: str, new: str) -> None:
+def test_a_text_that_is_not_a_header_is_refused(stored: Stored, old: str, new: str) -> None:
     """A translated, truncated or implausible header raises ValueError and is not read in part."""
     text = stored("dumpe2fs/1.47.0-default.txt")
     assert old in text
@@ -321,7 +321,7 @@ Total journal size:       4096k
 @pytest.mark.parametrize(
     "last", ["ext4_iget", "x\nTotal journal size:    1G", "Last error line #: 1"]
 )
-def test_recorded_errors(first: str, last: str) -> None:
+def test_recorded_errors_are_read(first: str, last: str) -> None:
     """The first and the last error are read, whatever the raw function names contain."""
     text = _text("x", "/x", "x").partition("Journal size")[0] + ERRORS.format(
         first=first, last=last
@@ -333,7 +333,7 @@ def test_recorded_errors(first: str, last: str) -> None:
     assert superblock.journal_bytes == 4 << 20
 
 
-def test_an_error_forges_no_journal() -> None:
+def test_an_error_cannot_forge_a_journal() -> None:
     """Without a journal its size is not printed, and a function's name cannot supply it."""
     text = (
         _text("x", "/x", "x").partition("Journal size")[0]
@@ -380,7 +380,7 @@ def new(stored: Stored) -> str:
     return stored("dumpe2fs/1.47.0-default.txt") + NEW_GROUPS
 
 
-def test_both_bitmaps_on_one_line(stored: Stored) -> None:
+def test_both_bitmaps_may_be_on_one_line(stored: Stored) -> None:
     """e2fsprogs 1.42 prints the bitmaps of a group on one line."""
     table = parse_captured_groups(stored(OLD))
     assert list(table.block_bitmaps) == [129, 130, 131]
@@ -388,7 +388,7 @@ def test_both_bitmaps_on_one_line(stored: Stored) -> None:
     assert list(table.inode_tables) == [161, 673, 1185]
 
 
-def test_each_bitmap_on_its_line(new: str) -> None:
+def test_each_bitmap_may_have_its_own_line(new: str) -> None:
     """Since 1.43 each bitmap has a line, with its checksum."""
     table = parse_captured_groups(new)
     assert list(table.block_bitmaps) == [601, 602]
@@ -404,7 +404,7 @@ def test_the_superblock_is_that_of_the_header(stored: Stored, name: str) -> None
     assert parse_captured_superblock(header) == parse_superblock(header)
 
 
-def test_a_mount_point_forges_no_group(stored: Stored) -> None:
+def test_a_mount_point_cannot_forge_a_group(stored: Stored) -> None:
     """Groups are only looked for after the name, even if it contains the start of a group."""
     header = stored("dumpe2fs/1.47.0-default.txt").replace(
         "<not available>", "/x\nGroup 0: (Blocks 0-1)\n  Block bitmap at 9, Inode bitmap at 8"

@@ -22,7 +22,7 @@ HEADER = "\ngroup:block:super:gdt:bbitmap:ibitmap:itable\n"
         ("bigalloc", 2, (34, 36, 2085)),
     ],
 )
-def test_a_group_table(
+def test_a_group_table_has_bitmaps_and_inode_tables(
     stored: Callable[[str], str], name: str, count: int, second: tuple[int, int, int]
 ) -> None:
     """Each line gives the blocks of a group's bitmaps and of its inode table."""
@@ -96,7 +96,9 @@ def descriptor(size: int, block_bitmap: int, inode_bitmap: int, inode_table: int
         (128, (0x1_0000_0001, 5, 0x3_0000_0003)),
     ],
 )
-def test_numbers_are_joined_of_their_halves(size: int, numbers: tuple[int, int, int]) -> None:
+def test_upper_and_lower_halves_of_numbers_are_joined(
+    size: int, numbers: tuple[int, int, int]
+) -> None:
     """Descriptors of 64 bytes and more have upper halves; those of 32 bytes do not."""
     data = descriptor(size, 7, 8, 9) + descriptor(size, *numbers)
     table = parse_group_descriptors(data, size)
@@ -108,7 +110,7 @@ def test_numbers_are_joined_of_their_halves(size: int, numbers: tuple[int, int, 
 @pytest.mark.parametrize(
     ("length", "size"), [(64, 0), (64, 16), (66, 33), (64, -64), (63, 32), (100, 64), (4097, 64)]
 )
-def test_what_is_no_row_of_descriptors_is_refused(length: int, size: int) -> None:
+def test_data_that_are_not_whole_descriptors_are_refused(length: int, size: int) -> None:
     """Either no descriptor has this size, or the data end within one."""
     with pytest.raises(ValueError, match=r"no group descriptor|do not end"):
         parse_group_descriptors(bytes(length), size)
@@ -126,7 +128,7 @@ def test_any_bytes_are_parsed_or_refused(data: bytes, size: int) -> None:
 
 
 @pytest.mark.bench
-def test_half_a_million_descriptors_take_little_more_than_copies_of_them() -> None:
+def test_parsing_half_a_million_descriptors_takes_little_memory() -> None:
     """The 32 MiB of 64 TiB are parsed by strided copies, with no Python object for a group."""
     data = os.urandom(GROUPS_OF_64_TIB * 64)
     assert parse_group_descriptors(data, 64).groups == GROUPS_OF_64_TIB
@@ -137,7 +139,7 @@ def test_half_a_million_descriptors_take_little_more_than_copies_of_them() -> No
 
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("flags", [0x4, 0x7, 0xFFFC])
-def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
+def test_one_flag_marks_a_zeroed_inode_table(size: int, flags: int) -> None:
     """The flag is INODE_ZEROED, whatever the size of a descriptor."""
     zeroed = flags.to_bytes(2, "little").rjust(0x14, b"\0").ljust(size, b"\0")
     other = (0xFFFB).to_bytes(2, "little").rjust(0x14, b"\xff").ljust(size, b"\xff")
@@ -146,7 +148,7 @@ def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "size"), [(33, 32), (64, 0), (64, 16)])
-def test_no_flags_are_counted_in_what_are_no_descriptors(length: int, size: int) -> None:
+def test_flags_are_not_counted_in_invalid_descriptors(length: int, size: int) -> None:
     """The data end within a descriptor, or no descriptor has this size."""
     with pytest.raises(ValueError, match="not descriptors"):
         count_unzeroed(bytes(length), size)

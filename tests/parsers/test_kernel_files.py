@@ -67,7 +67,7 @@ def test_upstream_is_the_version_that_was_built(
         ("6.1.0\n#1\nx86_64\n", ""),
     ],
 )
-def test_a_host_name_may_hold_anything(text: str, name: str) -> None:
+def test_a_host_name_may_contain_any_character(text: str, name: str) -> None:
     """The host name comes last, so that a newline in it cannot shift the other answers."""
     assert parse_nodename(text) == name
 
@@ -103,7 +103,9 @@ def test_any_text_is_parsed_or_refused_of_uname(parse: Callable[[str], object], 
         ("arch", OperatingSystem("arch", "", "Arch Linux")),
     ],
 )
-def test_a_distribution(stored: Callable[[str], str], name: str, expected: OperatingSystem) -> None:
+def test_an_os_release_file_is_parsed(
+    stored: Callable[[str], str], name: str, expected: OperatingSystem
+) -> None:
     """Quotes do not matter, and a missing field is empty."""
     assert parse_os_release(stored(f"os-release/{name}.txt")) == expected
 
@@ -126,7 +128,7 @@ def test_values_are_unquoted_as_a_shell_would(spelling: str, value: str) -> None
     assert parse_os_release(f"ID={spelling}|\nID={spelling}\n".split("|")[1]).id == value
 
 
-def test_junk_is_skipped_and_the_last_assignment_counts() -> None:
+def test_invalid_lines_are_skipped_and_the_last_assignment_counts() -> None:
     """A line that is not an assignment does not hide the others."""
     text = "#c\n<html>\n= x\n1D=x\nID=a\n\x1b\nID=b\nVERSION_ID=1\u2028NAME=x\n"
     assert parse_os_release(text) == OperatingSystem("b", "1\u2028NAME=x", "")
@@ -172,14 +174,14 @@ def test_arguments_end_at_blanks_outside_quotes(text: str, arguments: tuple[str,
 
 
 @given(st.text(alphabet='ab="\\ \n-'))
-def test_no_argument_without_quotes_holds_a_blank(text: str) -> None:
+def test_an_unquoted_argument_contains_no_blank(text: str) -> None:
     """Without quotes, arguments are the words of the line."""
     plain = text.replace('"', "")
     assert parse_kernel_arguments(plain) == tuple(plain.split())
 
 
 @given(st.text())
-def test_any_text_is_parsed(text: str) -> None:
+def test_any_kernel_command_line_is_parsed(text: str) -> None:
     """Every text has arguments, and none of them is empty except for quotes."""
     arguments = parse_kernel_arguments(text)
     assert all(arguments) or '"' in text
@@ -195,7 +197,7 @@ def test_any_text_is_parsed(text: str) -> None:
         ("", None),
     ],
 )
-def test_the_version_follows_the_name(text: str, version: str | None) -> None:
+def test_the_version_of_grub_follows_its_name(text: str, version: str | None) -> None:
     """The distribution's revision is part of it; GRUB Legacy is another program."""
     if version is None:
         with pytest.raises(ValueError, match="is not a version"):
@@ -226,7 +228,7 @@ def test_an_integer_is_a_decimal_number(text: str, number: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "abc\n", "1_000", "٣", "0x10", "1.5", "1 2", "+1", "9" * 5000]
 )
-def test_what_is_no_decimal_number_is_refused(text: str) -> None:
+def test_other_forms_of_numbers_are_refused(text: str) -> None:
     """Other forms that int() accepts, or fails on, are not numbers of sysfs."""
     with pytest.raises(ValueError, match="not a decimal number"):
         parse_integer(text)
@@ -239,7 +241,7 @@ def test_a_flag_is_one_or_zero(text: str, flag: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2\n", "yes\n", "01"])
-def test_another_flag_is_refused(text: str) -> None:
+def test_a_flag_other_than_one_or_zero_is_refused(text: str) -> None:
     """No other number is a flag, not even "2"."""
     with pytest.raises(ValueError, match="neither 0 nor 1"):
         parse_flag(text)
@@ -251,7 +253,7 @@ def test_a_device_number_is_major_and_minor() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9", "9:", ":1", "9:1:2", "-1:0", "9:-1", "a:b"])
-def test_another_device_number_is_refused(text: str) -> None:
+def test_an_invalid_device_number_is_refused(text: str) -> None:
     """A device number has two parts, both counted from 0."""
     with pytest.raises(ValueError, match="not a"):
         parse_device_number(text)
@@ -289,7 +291,7 @@ def test_a_write_cache_has_two_modes(text: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "write\n", "none\n", "write  back\n"])
-def test_another_write_cache_mode_is_refused(text: str) -> None:
+def test_an_unknown_write_cache_mode_is_refused(text: str) -> None:
     """An unknown mode is never treated as either of the two."""
     with pytest.raises(ValueError, match="not a write cache mode"):
         parse_write_cache(text)
@@ -312,7 +314,7 @@ def test_the_active_scheduler_is_in_brackets(text: str, active: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "noop deadline cfq\n", "[none] [bfq]\n", "[]\n", "mq-deadline"]
 )
-def test_a_scheduler_that_is_not_named_is_refused(text: str) -> None:
+def test_a_scheduler_list_without_brackets_is_refused(text: str) -> None:
     """The order of the list does not show the active one."""
     with pytest.raises(ValueError, match="no active scheduler"):
         parse_scheduler(text)
@@ -347,7 +349,7 @@ def test_the_numbers_are_those_of_statvfs_in_order() -> None:
     "text",
     ["", "8:1", "8:1 4096 1 1 1 1", "8:1 0 1 1 1 1 1", "8:1 4096 1 1 1 1 -1", "x 1 1 1 1 1 1"],
 )
-def test_another_text_is_an_error(text: str) -> None:
+def test_invalid_numbers_of_statvfs_are_refused(text: str) -> None:
     """Too few numbers, a block size of 0, negative numbers, and a missing device."""
     with pytest.raises(ValueError, match="is not"):
         parse_stat_filesystem(text)
@@ -388,7 +390,7 @@ def test_a_path_leads_to_a_mount(text: str, expected: ResolvedPath) -> None:
         "rubbish\n",
     ],
 )
-def test_another_answer_is_refused(text: str) -> None:
+def test_an_invalid_resolved_path_is_refused(text: str) -> None:
     """A missing key, an unknown type or text instead of a number is refused."""
     with pytest.raises(ValueError, match=r"lacks|not|no type"):
         parse_resolved_path(text)

@@ -26,13 +26,13 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_arguments
         ("-J size=64,location=1G", "-J size=64,location=1G"),
     ],
 )
-def test_options_are_taken_as_getopt_takes_them(text: str, line: str) -> None:
+def test_options_are_parsed_as_by_getopt(text: str, line: str) -> None:
     """Values may be attached; several -O are joined, as in mke2fs since 1.43."""
     split = line.split("|") if "|" in line else line.split()
     assert parse_mkfs_arguments(text).arguments() == tuple(split)
 
 
-def test_flags_of_manner_are_kept_apart() -> None:
+def test_flags_without_effect_on_the_filesystem_are_kept_apart() -> None:
     """They are part of the printed line, but do not change the filesystem."""
     assert parse_mkfs_arguments("-F -m 0 -qv").behaviour == ("-F", "-q", "-v")
 
@@ -67,13 +67,13 @@ def test_flags_of_manner_are_kept_apart() -> None:
         ("-L \udcff", "unprintable character"),
     ],
 )
-def test_what_is_no_description_of_a_filesystem_is_refused(text: str, reason: str) -> None:
+def test_options_that_do_not_describe_a_filesystem_are_refused(text: str, reason: str) -> None:
     """A device, a command, or an option that reads or writes something else is refused."""
     with pytest.raises(ValueError, match=f"(?i){reason}"):
         parse_mkfs_arguments(text)
 
 
-def test_a_shell_is_never_asked() -> None:
+def test_text_is_never_run_by_a_shell() -> None:
     """Text that a shell would run is a plain value."""
     assert parse_mkfs_arguments("-L '$(reboot)'").value("-L") == "$(reboot)"
 
@@ -116,7 +116,7 @@ Maximum filesystem blocks=268435456
 """
 
 
-def test_the_parameters_of_64_tib() -> None:
+def test_the_parameters_of_64_tib_are_parsed() -> None:
     """The values are those that mke2fs 1.47.0 prints."""
     assert parse_dry_run(HUGE) == DryRun(
         block_bytes=4096,
@@ -130,7 +130,7 @@ def test_the_parameters_of_64_tib() -> None:
     )
 
 
-def test_one_group_of_clusters() -> None:
+def test_a_single_group_of_clusters_is_parsed() -> None:
     """Groups are counted in blocks even with bigalloc; without -v there are no usage types."""
     found = parse_dry_run(ONE_GROUP)
     assert (found.groups, found.blocks_per_group, found.usage_types) == (1, 524288, ())
@@ -144,7 +144,7 @@ def test_backups_are_counted() -> None:
 
 
 @pytest.mark.parametrize("line", HUGE.splitlines()[4:5] + HUGE.splitlines()[7:8])
-def test_a_line_that_is_missing_is_named(line: str) -> None:
+def test_a_missing_line_is_named(line: str) -> None:
     """A partial answer is refused."""
     with pytest.raises(ValueError, match="does not state"):
         parse_dry_run(HUGE.replace(line, ""))

@@ -53,7 +53,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return found
 
 
-def test_what_is_printed_is_read() -> None:
+def test_the_output_of_a_probe_is_read() -> None:
     """Only the names of the members are read; their figures are for people."""
     measured = MemberFigures("sda", 1, 512, 0, 0.5, 0.25, 1.0, 1.0)
     with_members = RUN._replace(results=(RUN.results[0]._replace(members=(measured,)),))
@@ -100,13 +100,13 @@ def test_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "1", "null", '{"kind": NaN}', "[" * 10])
-def test_other_texts_are_refused(text: str) -> None:
+def test_a_text_that_is_not_a_json_object_is_refused(text: str) -> None:
     """Neither is JSON that is not an object."""
     with pytest.raises(ValueError, match=r"."):
         parse_probe_run(text)
 
 
-def test_a_number_beyond_all_is_refused() -> None:
+def test_an_infinite_number_is_refused() -> None:
     """Python reads 1e999 as infinity."""
     text = json.dumps(document()).replace('"seconds": 1.5', '"seconds": 1e999')
     with pytest.raises(ValueError, match="finite"):

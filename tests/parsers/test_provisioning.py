@@ -102,7 +102,7 @@ def mounted(
         (mounted("/dev/vdb", on="/dev/vdb", place="none"), {"device": "/dev/vdb"}),
     ],
 )
-def test_cloud_init(document: object, expected: dict[str, str]) -> None:
+def test_cloud_init_filesystems_are_planned(document: object, expected: dict[str, str]) -> None:
     """The device is given by alias and partition; mke2fs options and the mounts entry are read."""
     (found,) = settings(parse_cloud_init(document))
     assert found == {"mkfs": "", **found, **expected}
@@ -176,14 +176,14 @@ def test_a_line_of_mounts_names_a_filesystem_in_any_way(
     assert found.skipped == ()
 
 
-def test_a_filesystem_without_a_line_of_mounts_is_named() -> None:
+def test_a_filesystem_without_a_mounts_line_is_named() -> None:
     """The default options are judged, and another entry may be meant for it."""
     found = parse_cloud_init({"fs_setup": [DISK], "mounts": [["/dev/disk/by-id/x", "/srv"]]})
     (sentence,) = found.skipped
     assert sentence.startswith("the mount of /dev/xvdb, which no line of mounts names")
 
 
-def test_a_mount_of_a_filesystem_that_is_there_already_is_named() -> None:
+def test_a_mount_of_an_existing_filesystem_is_named() -> None:
     """Its options must not be dropped silently; swap and network filesystems are not ext4."""
     mounts = [["vdb", "/srv", "ext4", "nobarrier"], ["x:/y", "/nfs", "nfs"], ["swap", None]]
     mounts += [["LABEL=data", "/data", "ext4"]]
@@ -191,7 +191,7 @@ def test_a_mount_of_a_filesystem_that_is_there_already_is_named() -> None:
     assert found.skipped == ("the mount of vdb on /srv, which no fs_setup makes",)
 
 
-def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None:
+def test_filesystems_without_a_mounts_line_have_distinct_mount_points() -> None:
     """Two filesystems with the default mount point could not be planned."""
     setups = [DISK, {**DISK, "label": "a/b", "device": "/dev/xvdc"}, {**DISK, "label": None}]
     found = parse_cloud_init({"fs_setup": setups})
@@ -199,7 +199,7 @@ def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None
     assert places == ["/mnt/data", "/mnt/xvdc", "/mnt/xvdb"]
 
 
-def test_cloud_init_says_what_it_leaves_out() -> None:
+def test_cloud_init_parts_that_are_not_planned_are_named() -> None:
     """Other types, and commands, are not planned, and the others still are."""
     others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]
     disks = {"/dev/xvdb": {"layout": [50], "typ": "gpt"}}
@@ -253,7 +253,7 @@ VOLUME = "volgroup vg pv.1\nlogvol /d --vgname=vg --name=d --size=100 --fstype=e
         ),
     ],
 )
-def test_kickstart(text: str, expected: dict[str, object]) -> None:
+def test_kickstart_filesystems_are_planned(text: str, expected: dict[str, object]) -> None:
     """Sizes are in MiB, the smallest member counts, and a size set by the disk is left out."""
     assert settings(parse_kickstart(text)) == [expected]
 
@@ -292,7 +292,7 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
         ),
     ],
 )
-def test_kickstart_is_read_as_anaconda_does(text: str, expected: dict[str, object]) -> None:
+def test_kickstart_is_read_as_by_anaconda(text: str, expected: dict[str, object]) -> None:
     """An option without a value does not take the next option; a volume is on the array below."""
     (found,) = settings(parse_kickstart(text))
     assert {key: found.get(key) for key in expected} == expected
@@ -327,7 +327,7 @@ def test_an_array_that_cannot_be_planned_hinders_no_other_filesystem(text: str) 
         (f"raid pv.1 --device=0 --useexisting\n{VOLUME}", "is on an array that exists"),
     ],
 )
-def test_what_a_kickstart_file_keeps_of_the_disks_is_named(text: str, why: str) -> None:
+def test_partitions_that_a_kickstart_file_keeps_are_named(text: str, why: str) -> None:
     """Other filesystems are still planned."""
     found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
     assert [each["mount_point"] for each in settings(found)] == ["/a"]
@@ -443,13 +443,15 @@ def volume(**spec: object) -> dict[str, object]:
         ),
     ],
 )
-def test_storage_classes(document: object, expected: dict[str, str]) -> None:
+def test_storage_classes_and_volumes_are_planned(
+    document: object, expected: dict[str, str]
+) -> None:
     """Types, options and sizes are read; each filesystem is mounted by its name."""
     found = settings(parse_storage([None, {"kind": "List", "items": [document]}]))
     assert found == [{**expected, "mount_point": "/mnt/fast"}]
 
 
-def test_the_items_of_a_list_have_its_kind() -> None:
+def test_the_items_of_a_list_have_the_kind_of_the_list() -> None:
     """The API server does not repeat the kind, so the classes must not be dropped."""
     bare = {key: value for key, value in CLASS.items() if key != "kind"}
     found = parse_storage([{"kind": "StorageClassList", "items": [bare]}, CLASS])
@@ -471,7 +473,7 @@ def test_the_items_of_a_list_have_its_kind() -> None:
         ({**CLASS, "kind": "PersistentVolumeClaim"}, "PersistentVolumeClaim fast is not read"),
     ],
 )
-def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:
+def test_objects_without_ext4_are_named(document: object, skipped: str) -> None:
     """An unknown driver, a network filesystem and a raw device are not reported as ext4."""
     found = parse_storage([document])
     assert found.planned == ()
@@ -488,7 +490,7 @@ def test_options_in_parameters_that_are_not_read_are_named() -> None:
     assert sentence.startswith(f"{key} of StorageClass")
 
 
-def test_a_class_and_a_volume_of_one_name_have_places_of_their_own() -> None:
+def test_a_class_and_a_volume_of_one_name_have_distinct_mount_points() -> None:
     """Names are unique per kind only."""
     same = {**volume(iscsi={"fsType": "ext4"}), "metadata": CLASS["metadata"]}
     found = parse_storage([CLASS, same])
@@ -521,7 +523,7 @@ def test_the_annotation_of_a_volume_has_its_mount_options() -> None:
         ("1500m", "2"),
     ],
 )
-def test_quantities(text: str, size: str) -> None:
+def test_quantities_of_kubernetes_are_parsed(text: str, size: str) -> None:
     """Kubernetes' G is decimal, and its Gi is binary."""
     assert size_of_quantity(text) == size
 

@@ -145,7 +145,7 @@ def raw(*changes: Field) -> bytes:
     return bytes(data)
 
 
-def test_every_field_has_its_place() -> None:
+def test_every_field_is_read_from_its_offset() -> None:
     """All values are literal and different, so that a field read from a wrong offset is noticed."""
     assert parse_raw_superblock(raw()) == EXPECTED
 
@@ -175,7 +175,9 @@ def test_every_field_has_its_place() -> None:
         ([(0x18, "I", 6), (0x1C, "I", 6)], "block_bytes", 65536),
     ],
 )
-def test_a_field(changes: list[Field], field: str, value: object) -> None:
+def test_features_and_revision_decide_the_meaning_of_a_field(
+    changes: list[Field], field: str, value: object
+) -> None:
     """The meaning of a field may depend on the features and on the revision."""
     assert getattr(parse_raw_superblock(raw(*changes)), field) == value
 
@@ -194,7 +196,7 @@ def test_a_field(changes: list[Field], field: str, value: object) -> None:
         ((0x174, "B", 32), r"flex groups of 2\^32"),
     ],
 )
-def test_what_no_filesystem_has_is_refused(change: Field, message: str) -> None:
+def test_impossible_values_are_refused(change: Field, message: str) -> None:
     """A damaged superblock is refused, not read as something enormous."""
     with pytest.raises(ValueError, match=message):
         parse_raw_superblock(raw(change))
@@ -323,7 +325,7 @@ def test_the_copy_of_its_inode_says_where_the_journal_begins(
 
 
 @pytest.mark.parametrize("wrong", [extent_header(depth=1), extent_header(first=7), bytes(24)])
-def test_another_block_holds_no_first_extents(wrong: bytes) -> None:
+def test_a_block_without_the_inode_copy_has_no_first_extents(wrong: bytes) -> None:
     """The first block of a journal is not guessed."""
     assert parse_first_extent(extent_header()) == 0x1_0000_0050
     with pytest.raises(ValueError, match="not the first extents"):
@@ -355,7 +357,7 @@ def test_the_checksum_is_the_one_that_dumpe2fs_knows_as_crc32c() -> None:
     assert crc32c(b"123456789") == 0xE3069283 ^ 0xFFFFFFFF
 
 
-def test_a_real_superblock_is_taken(real: bytes) -> None:
+def test_a_real_superblock_is_accepted(real: bytes) -> None:
     """Its checksum is correct, and its counts are consistent."""
     found = parse_image_superblock(real)
     assert (found.size_blocks, found.block_bytes, found.groups) == (4096, 4096, 1)
@@ -377,7 +379,7 @@ def test_a_real_superblock_is_taken(real: bytes) -> None:
     ],
     ids=" ".join,
 )
-def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> None:
+def test_superblocks_made_by_mke2fs_are_plausible(tmp_path: Path, options: list[str]) -> None:
     """Old revisions, clusters and groups of any size are valid."""
     image = tmp_path / "image"
     run("mke2fs", "-q", "-F", *options, image, "64M")
@@ -410,7 +412,7 @@ def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> N
         (0x48, "I", 1, "claims to be of the Hurd"),
     ],
 )
-def test_what_no_kernel_would_mount_is_refused(
+def test_superblocks_that_no_kernel_mounts_are_refused(
     real: bytes, offset: int, form: str, value: int, reason: str
 ) -> None:
     """All of these have a correct checksum."""
@@ -435,13 +437,13 @@ def test_a_wrong_checksum_is_damage(real: bytes) -> None:
         parse_image_superblock(changed(real, 0x78, "B", 1, sealed=False))
 
 
-def test_without_metadata_csum_there_is_no_checksum_to_be_wrong(real: bytes) -> None:
+def test_without_metadata_csum_the_checksum_is_not_checked(real: bytes) -> None:
     """The field then holds zeros or any other value."""
     without = changed(real, 0x64, "I", 0x1, sealed=False)
     assert parse_image_superblock(changed(without, 0x3FC, "I", 1, sealed=False)).block_bytes == 4096
 
 
-def test_damage_is_named_and_none_is_nothing(real: bytes) -> None:
+def test_damage_is_named_if_there_is_any(real: bytes) -> None:
     """A superblock that no kernel would mount is damaged; another length is not a superblock."""
     assert damage_of(real) == ""
     assert damage_of(bytes(1024)) == "it is zeroed"
@@ -450,7 +452,7 @@ def test_damage_is_named_and_none_is_nothing(real: bytes) -> None:
         damage_of(real[:-1])
 
 
-def test_a_backup_knows_its_place(real: bytes) -> None:
+def test_a_backup_superblock_has_its_group_number(real: bytes) -> None:
     """The primary is the one of group 0, and a copy of it elsewhere is no backup."""
     third = changed(real, 0x5A, "H", 3)
     assert parse_backup_superblock(third, (3, 3 * 32768, 4096)).block_bytes == 4096

@@ -52,7 +52,7 @@ def test_the_ioctl_and_dumpe2fs_agree(stored: Stored, name: str) -> None:
         assert getattr(ioctl, field) == getattr(dumpe2fs, field)
 
 
-def test_every_field_of_a_filesystem_with_many_features(stored: Stored) -> None:
+def test_a_filesystem_with_many_features_is_read_in_every_field(stored: Stored) -> None:
     """The expected numbers are literal, so that both readers cannot be wrong in the same way."""
     superblock = parse_tune_superblock(bytes.fromhex(stored("tune-superblock/6.18-features.hex")))
     assert superblock == Superblock(
@@ -124,7 +124,7 @@ def test_default_mount_options_have_the_words_of_dumpe2fs(
 @pytest.mark.parametrize(
     ("value", "errors"), [(1, "continue"), (2, "remount-ro"), (3, "panic"), (0, "remount-ro")]
 )
-def test_errors_are_what_the_kernel_makes_of_the_number(value: int, errors: str) -> None:
+def test_the_errors_number_is_read_as_by_the_kernel(value: int, errors: str) -> None:
     """The kernel treats an unknown number as remount-ro (seen on 6.18)."""
     assert parse_tune_superblock(answer(errors=value)).errors == errors
 
@@ -224,13 +224,13 @@ def test_the_error_is_a_signed_number(errno: int) -> None:
 @pytest.mark.parametrize(
     "data", [b"", superblock(magic=0xEF53), superblock(kind=1), superblock() + b"\0"]
 )
-def test_other_bytes_are_no_journal(data: bytes) -> None:
+def test_other_bytes_are_not_a_journal_superblock(data: bytes) -> None:
     """One example is a commit block, which begins alike."""
     with pytest.raises(ValueError, match="not the superblock of a journal"):
         parse_journal_superblock(data)
 
 
-def test_dumpe2fs_says_nothing_of_no_error() -> None:
+def test_dumpe2fs_prints_no_line_without_an_error() -> None:
     """The line is printed for an error only."""
     assert parse_journal_errno(dumpe2fs_text()) == 0
     assert parse_journal_errno(dumpe2fs_text() + "Journal errno:            -5\n") == -5

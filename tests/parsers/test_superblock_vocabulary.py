@@ -32,6 +32,6 @@ def test_a_time_is_seconds_since_1970(text: str, seconds: int | None) -> None:
 
 
 @given(st.integers(0, 1 << 37))
-def test_every_time_is_parsed_back(seconds: int) -> None:
+def test_every_printed_time_is_parsed_to_the_same_time(seconds: int) -> None:
     """The output of ctime for a time in UTC is parsed to that time, leap years included."""
     assert parse_ctime(time.asctime(time.gmtime(seconds))) == seconds

@@ -62,7 +62,7 @@ def multipart(*parts: tuple[str, str], merge_type: str = "") -> bytes:
         ),
     ],
 )
-def test_cloud_config_is_found_in_its_wrapping(raw: bytes, texts: list[str]) -> None:
+def test_cloud_config_is_found_in_every_encoding(raw: bytes, texts: list[str]) -> None:
     """The parts are returned in their order."""
     assert [part.text for part in parse_user_data(raw).parts] == texts
 
@@ -94,7 +94,7 @@ NESTED = b"".join(
         (b"\xff\xfe\x00", "neither text in UTF-8 nor gzip"),
     ],
 )
-def test_what_has_no_cloud_config_is_refused_by_its_name(raw: bytes, reported: str) -> None:
+def test_data_without_cloud_config_are_refused_with_their_type(raw: bytes, reported: str) -> None:
     """The error names the form, instead of a missing mapping or a codec."""
     with pytest.raises(ValueError, match=reported):
         parse_user_data(raw)
@@ -118,7 +118,7 @@ def test_a_later_part_replaces_whole_keys() -> None:
     assert merged(parts, documents) == {"fs_setup": [3], "mounts": [2]}
 
 
-def test_another_way_of_merging_is_refused_where_it_matters() -> None:
+def test_another_merge_type_is_refused_if_keys_repeat() -> None:
     """It matters if two parts have the same key; a header or a key of the document sets it."""
     header = (Part(""), Part("", has_merge_type=True))
     with pytest.raises(ValueError, match="merges mounts in a way of its own"):

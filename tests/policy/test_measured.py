@@ -127,7 +127,7 @@ LATER_OBSERVED = run("healthy", taken_at=LATER, mode="observe")
         (verdict(LIKELY), [], "fail", [LIKELY], False),
     ],
 )
-def test_verdicts(
+def test_measurements_confirm_or_pass_findings(
     before: Verdict, runs: list[ProbeRun], outcome: str, after: list[Confidence], *, cited: bool
 ) -> None:
     """Unconfirmed findings are confirmed or pass, and the measurement is cited."""
@@ -142,7 +142,7 @@ def test_verdicts(
     ("severity", "shown"),
     [(Severity.INFO, Severity.LOW), (Severity.LOW, Severity.LOW), (Severity.HIGH, Severity.HIGH)],
 )
-def test_what_was_measured_is_more_than_information(severity: Severity, shown: Severity) -> None:
+def test_a_measured_finding_is_shown_in_full(severity: Severity, shown: Severity) -> None:
     """The default report shows the finding in full, with the measurement."""
     one = verdict(LIKELY)
     mild = one._replace(findings=tuple(f._replace(severity=severity) for f in one.findings))
@@ -161,7 +161,9 @@ def test_what_was_measured_is_more_than_information(severity: Severity, shown: S
         (FS, {"kernel": known(kernel("6.12.0"))}),
     ],
 )
-def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[str, Any]) -> None:
+def test_findings_on_unrecognized_filesystems_stay_unchanged(
+    fs: Filesystem, changes: dict[str, Any]
+) -> None:
     """A copy with the same UUID, or a host with too little evidence, gets no pass."""
     before = report(verdict(LIKELY, fs=fs), fs, **changes)
     assert apply_measurements(before, [run("healthy")]) == before
@@ -191,7 +193,7 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
         (verdict(), [run("affected", "PRF002"), run("affected")], "has no finding"),
     ],
 )
-def test_what_changes_nothing_is_reported(
+def test_unused_measurements_are_reported(
     one: Verdict, runs: list[ProbeRun], sentence: str | None
 ) -> None:
     """A notice gives the reason for not using a measurement."""
@@ -200,7 +202,7 @@ def test_what_changes_nothing_is_reported(
     assert bool(sentences) == bool(sentence)
 
 
-def test_an_array_that_is_not_known_is_not_said_to_be_another() -> None:
+def test_an_unknown_array_is_not_reported_as_another_array() -> None:
     """The measurement is not used, because it may be of another array."""
     fs = FS._replace(layout=unknown("layout"))
     one = report(verdict(LIKELY, code="LAY001", fs=fs), fs)

@@ -38,7 +38,7 @@ def parsed(text: str) -> Policy:
     return parse_policy(toml_reader().loads(text), all_rules(), did_you_mean, "/etc/site.toml")
 
 
-def test_a_profile_has_all_that_vendors_have() -> None:
+def test_a_site_profile_has_the_fields_of_built_in_profiles() -> None:
     """A profile has the fields of built-in ones; findings cite the file as the source."""
     (site,) = parsed(FULL).site_profiles
     assert site.mounts == ("/data*", "/srv/data")
@@ -131,7 +131,7 @@ def test_a_mistake_is_refused_with_the_nearest_name(text: str, message: str) -> 
         ("DUR001", False, True),
     ],
 )
-def test_a_code_of_the_site_is_unknown_only_where_all_its_rules_were_read(
+def test_a_site_code_is_unknown_only_if_all_site_rules_were_read(
     code: str, *, has_broken: bool, valid: bool
 ) -> None:
     """If a rule file failed to load, a site code may be one of its rules, a tool code may not."""
@@ -182,7 +182,7 @@ def demanded(text: str, *tokens: str) -> list[str]:
         ('requires = ["relatime"]', (), []),
     ],
 )
-def test_options_are_judged_as_a_vendors(
+def test_options_of_a_site_profile_are_judged_like_those_of_a_vendor(
     text: str, tokens: tuple[str, ...], facts: list[str]
 ) -> None:
     """CMP007 judges them, with its remedies: any ext4 option may be required or forbidden."""

@@ -61,7 +61,7 @@ def test_a_selector_that_matches_no_rule_is_refused(word: str, parameter: str) -
     assert raised.value.word == word
 
 
-def test_a_wrong_selector_is_refused_beside_right_ones() -> None:
+def test_a_wrong_selector_among_right_ones_is_refused() -> None:
     """Every selector is checked."""
     with pytest.raises(UnknownRule):
         select(RULES, ["DUR001", "DUR00l"])

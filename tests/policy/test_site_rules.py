@@ -108,7 +108,7 @@ def test_no_built_in_code_begins_with_x() -> None:
     assert not [rule.code for rule in all_rules() if rule.is_of_site]
 
 
-def test_a_file_beside_the_policy_judges(
+def test_site_rules_in_a_file_beside_the_policy_judge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Site rules are on by default; --select, --ignore and suppressions apply to them."""
@@ -144,7 +144,7 @@ def test_without_a_policy_nothing_is_loaded(
     assert scanned(capsys)[1] == []
 
 
-def test_a_policy_that_is_only_found_runs_nothing(
+def test_a_policy_found_in_the_directory_runs_no_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Entering a directory, such as a clone of a repository, must not run its code."""
@@ -215,7 +215,9 @@ def test_a_broken_file_keeps_the_codes_that_it_declares(
     assert [each["name"] for each in found] == ["label-missing", "label-old"]
 
 
-def test_two_files_with_one_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_files_with_one_code_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The second file is reported as broken, with the rule that has the code."""
     put(tmp_path, GOOD)
     put(tmp_path, GOOD, "other.py")
@@ -241,7 +243,9 @@ def test_every_format_shows_rules_of_the_site(
     assert capsys.readouterr().out
 
 
-def test_whose_error_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_in_a_site_rule_is_not_reported_as_a_bug(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The note does not present it as a bug of ext4audit."""
     put(tmp_path, "def (")
     run_program(["scan", "--from", str(SNAPSHOT), *policy(tmp_path, "site.py")])
@@ -250,7 +254,7 @@ def test_whose_error_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_the_hosts_of_a_fleet_are_judged_by_it(
+def test_the_hosts_of_a_fleet_are_judged_by_site_rules(
     broken: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Workers apply the rules, and their verdicts arrive in the main process."""
@@ -281,7 +285,7 @@ def test_images_and_plans_do_not_hide_a_broken_file(
         ("no-such-package", "no installed package 'no-such-package' has rules"),
     ],
 )
-def test_a_source_that_is_not_there_is_a_usage_error(
+def test_a_missing_rule_source_is_a_usage_error(
     source: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Like an unknown profile, it means that the policy is wrong."""
@@ -326,7 +330,7 @@ def test_an_installed_package_has_rules(name: str, value: str, tmp_path: Path) -
     assert [each["rule"] for each in json.loads(done.stdout)["verdicts"]] == ["XAC001"]
 
 
-def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
+def test_a_package_in_the_working_directory_is_not_loaded(tmp_path: Path) -> None:
     """`python -m ext4audit` can import modules there, but does not load rules from them."""
     install(tmp_path / "here")
     words = ["scan", "--from", str(SNAPSHOT), *policy(tmp_path, "labels")]
@@ -370,7 +374,7 @@ def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
         ("raise KeyError('x')", "KeyError: 'x'"),
     ],
 )
-def test_what_a_report_cannot_show_is_an_error(body: str, reason: str) -> None:
+def test_output_that_a_report_cannot_show_is_an_error(body: str, reason: str) -> None:
     """It neither crashes a renderer nor lets a rule exit with 0."""
     outcome, note = judged(body)
     assert outcome is Outcome.ERROR
@@ -420,12 +424,12 @@ def test_no_field_of_a_finding_can_have_another_type() -> None:
         ("need(Unknown('x', Why.DENIED))", Outcome.UNDETERMINED),
     ],
 )
-def test_what_a_rule_may_do(body: str, outcome: Outcome) -> None:
+def test_a_site_rule_can_have_every_outcome(body: str, outcome: Outcome) -> None:
     """A site rule can have all four outcomes of the built-in rules."""
     assert judged(body)[0] is outcome
 
 
-def test_what_a_rule_prints_is_no_part_of_a_report(
+def test_output_printed_by_a_rule_is_not_part_of_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Output during import or check is suppressed: JSON stays valid."""
@@ -436,7 +440,7 @@ def test_what_a_rule_prints_is_no_part_of_a_report(
     scanned(capsys, *policy(tmp_path, "site.py"))
 
 
-def test_several_rules_in_a_file_have_summaries_of_their_own() -> None:
+def test_each_rule_of_a_file_has_its_own_summary() -> None:
     """The docstring of the module is the summary of rules without their own."""
     text = dedent("""
         from ext4audit import *
@@ -521,7 +525,7 @@ def test_the_helper_finds_what_is_milder_without_evidence(milder: str) -> None:
     assert unheeded(heedful, HEALTHY) == ()
 
 
-def test_an_answer_that_the_host_has_not_is_misspelt() -> None:
+def test_an_answer_that_the_host_lacks_is_refused() -> None:
     """Otherwise a rule's test would judge the complete host and pass."""
     assert host_of(HEALTHY, without=["/proc/self/mountinfo"]).gaps
     with pytest.raises(ValueError, match=r"no answer is called '/proc/self/mount' \(did you mean"):

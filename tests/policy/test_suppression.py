@@ -73,7 +73,7 @@ def report() -> Report:
         ("db1", False),
     ],
 )
-def test_what_names_a_filesystem(subject: str, matches: bool) -> None:
+def test_a_filesystem_is_matched_by_each_of_its_names(subject: str, matches: bool) -> None:
     """UUID, mount points, device and label match as globs; only a UUID is case-insensitive."""
     marked, used = suppress(report(), [accepting(subject)], TODAY)
     assert bool(used) is matches
@@ -112,7 +112,7 @@ def test_the_first_suppression_of_several_is_used(subjects: tuple[str, ...], fir
     assert accepted == first
 
 
-def test_a_mount_point_with_brackets_names_itself() -> None:
+def test_a_mount_point_with_brackets_matches_itself() -> None:
     """A name with glob characters matches itself."""
     odd = filesystem(mounts=(mount("/mnt/[a]"),))
     marked, _ = suppress(audit(LIVE, host(odd), (always,)), [accepting("/mnt/[a]")], TODAY)
@@ -133,7 +133,9 @@ def test_a_mount_point_with_brackets_names_itself() -> None:
         ("/dev/sdq", ["/var/lib/a"]),
     ],
 )
-def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> None:
+def test_a_finding_about_the_host_is_matched_by_its_fact_or_device(
+    subject: str, facts: list[str]
+) -> None:
     """A subject matches the fact, such as a mount point, or the filesystem or device concerned.
 
     The host's name matches all findings. In JSON that filesystem is the finding's device.
@@ -154,7 +156,9 @@ def test_a_suppression_is_for_one_rule() -> None:
     ("expires", "holds"),
     [(None, True), ("2026-11-22", True), ("2026-11-23", True), ("2026-11-21", False)],
 )
-def test_it_holds_until_the_end_of_its_last_day(expires: str | None, holds: bool) -> None:
+def test_a_suppression_is_valid_until_the_end_of_its_last_day(
+    expires: str | None, holds: bool
+) -> None:
     """On the following day the finding counts again."""
     marked, used = suppress(report(), [accepting("*", expires=expires)], TODAY)
     assert bool(marked.suppressed) is holds

@@ -93,7 +93,7 @@ def test_a_path_is_followed_to_its_node(path: str) -> None:
     assert resolve(labelled_host().node(path, "8:32"), path) == Known(SDC, f"path {path}")
 
 
-def test_an_id_is_the_link_of_udev() -> None:
+def test_a_by_id_name_is_found_by_the_link_of_udev() -> None:
     """Only udev's link shows it: a link that could not be read does not mean a missing device."""
     link = "/dev/disk/by-id/wwn-1"
     assert resolve(labelled_host().node(link, "8:32"), "ID=wwn-1") == Known(SDC, f"path {link}")
@@ -115,7 +115,7 @@ def test_a_superblocks_own_uuid_counts_first() -> None:
     assert found == Known(SDD, "superblock")
 
 
-def test_a_specification_says_where_it_was_found() -> None:
+def test_a_resolved_specification_has_the_origin_lsblk() -> None:
     """The origin is lsblk, whose columns show it."""
     assert resolve(labelled_host(), "LABEL=data") == Known(DeviceNumber(8, 16), "lsblk -J")
 
@@ -133,7 +133,7 @@ def test_an_identifier_that_no_device_has_is_unknown_with_a_hint(spec: str) -> N
     )
 
 
-def test_an_identifier_that_no_program_printed_is_not_absent() -> None:
+def test_an_identifier_that_no_program_printed_is_unknown() -> None:
     """In older archives blkid prints no PARTUUID, but a partition may have it all the same."""
     host = labelled_host().answer(LSBLK_JSON, absent("lsblk"))
     host.answer(LSBLK_PAIRS, 'NAME="sda" KNAME="sda" MAJ:MIN="8:0" FSTYPE="ext4" UUID="x" LABEL=""')
@@ -157,7 +157,7 @@ def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
         (r"/dev/disk/by-partlabel/p\x20\x221\x22\x20$(id)", SDC),
     ],
 )
-def test_a_link_that_is_not_there_names_what_it_would_lead_to(
+def test_a_missing_link_by_uuid_names_the_device_with_that_uuid(
     path: str, number: DeviceNumber
 ) -> None:
     """Ubuntu's installer writes links by UUID into fstab; without udev there is no link."""
@@ -183,7 +183,7 @@ def test_a_link_that_no_device_has_is_absent() -> None:
     ],
     ids=["with udev", "without udev", "without lsblk"],
 )
-def test_only_where_udev_runs_a_missing_link_says_something(text: str | None, why: Why) -> None:
+def test_a_missing_link_proves_absence_only_if_udev_runs(text: str | None, why: Why) -> None:
     """Only udev shows where a link by-id or by-path leads."""
     host = labelled_host()
     if text is not None:
@@ -199,7 +199,7 @@ def test_a_path_to_something_else_is_unknown() -> None:
     assert found == Unknown("device /srv/image", Why.UNPARSABLE, "not a block device")
 
 
-def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
+def test_lsblk_without_json_is_asked_for_pairs() -> None:
     """util-linux before 2.27 has no -J."""
     host = debian_host().answer(LSBLK_JSON, failed("lsblk", "invalid option -- 'J'"))
     devices = list_devices(host.source())
@@ -211,14 +211,14 @@ def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "not json", '{"blockdevices": 1}'])
-def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
+def test_lsblk_with_invalid_json_is_asked_for_pairs(text: str) -> None:
     """Text that is not lsblk's JSON is not an answer."""
     devices = list_devices(debian_host().answer(LSBLK_JSON, text).source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
 
 
-def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> None:
+def test_an_unresolved_path_may_be_the_device_mounted_there() -> None:
     """A regular file is certainly not the device, but an unreadable node may be."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-uuid/x /data ext4 defaults 0 2\n")
     host.answer(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
@@ -228,7 +228,7 @@ def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> Non
 
 
 @pytest.mark.parametrize("has_node", [True, False])
-def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_node: bool) -> None:
+def test_a_dev_without_the_mounted_devices_proves_no_device_absent(*, has_node: bool) -> None:
     """In a chroot with a separate /dev, no path of fstab exists."""
     host = debian_host().file("/etc/fstab", "/dev/vg0/data /data ext4 defaults 0 2\n")
     if not has_node:
@@ -237,7 +237,7 @@ def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_
     assert entry.other_devices == ((DeviceNumber(8, 16),) if has_node else ())
 
 
-def test_a_label_in_a_link_is_that_of_what_is_mounted_there() -> None:
+def test_a_label_link_leads_to_the_filesystem_mounted_there() -> None:
     """If only targets are read, no other device is searched for the label."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-label/data /data ext4 defaults 0 2\n")
     host.answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
@@ -250,7 +250,7 @@ def test_a_label_in_a_link_is_that_of_what_is_mounted_there() -> None:
 EMPTY = '{"blockdevices": []}'
 
 
-def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
+def test_an_lsblk_list_without_the_mounted_devices_is_not_used() -> None:
     """Without /sys, lsblk prints nothing and exits with 0: twins cannot be ruled out."""
     silent = debian_host().answer(LSBLK_JSON, EMPTY).answer(LSBLK_PAIRS, "")
     host = assemble_host(silent.source(), TAKEN_AT)
@@ -260,7 +260,7 @@ def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
     assert judge(twins, None, host).outcome is Outcome.UNDETERMINED
 
 
-def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
+def test_an_lsblk_list_is_used_unless_sysfs_contradicts_it() -> None:
     """RAM disks are not in the output of lsblk, and removed devices are not in sysfs either."""
     host = assemble_host(debian_host().source(), TAKEN_AT)
     (first, *_) = host.filesystems
@@ -279,7 +279,7 @@ def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
     ],
     ids=["removed", "no /sys", "refused", "hung"],
 )
-def test_only_a_removed_device_may_be_missing(why: Why, lists_others: bool, stands: bool) -> None:
+def test_lsblk_may_omit_only_removed_devices(why: Why, lists_others: bool, stands: bool) -> None:
     """If neither lsblk nor /sys lists anything, no device was seen."""
     host = assemble_host(debian_host().source(), TAKEN_AT)
     others = need(host.devices) if lists_others else ()
@@ -291,7 +291,7 @@ def test_only_a_removed_device_may_be_missing(why: Why, lists_others: bool, stan
     assert isinstance(found, Known) or found.hint == "mount /sys"
 
 
-def test_without_lsblk_the_first_reason_stands() -> None:
+def test_without_lsblk_the_unknown_has_the_first_reason() -> None:
     """It has the reason of the first attempt."""
     gap = Unknown("lsblk", Why.ABSENT, "no lsblk in /usr/bin", "install util-linux")
     host = debian_host().answer(LSBLK_JSON, gap).answer(LSBLK_PAIRS, failed("lsblk"))
@@ -307,16 +307,14 @@ def test_without_lsblk_the_first_reason_stands() -> None:
         ('PARTUUID="5eed-01"', "/dev/disk/by-partuuid/5eed-01"),
     ],
 )
-def test_udevs_links_answer_where_lsblk_does_not(spec: str, path: str) -> None:
+def test_udev_links_resolve_identifiers_that_lsblk_lacks(spec: str, path: str) -> None:
     """The link of the same name leads to the device."""
     host = debian_host().answer(LSBLK_JSON, failed()).answer(LSBLK_PAIRS, failed())
     assert resolve(host.node(path, "8:16"), spec) == Known(DeviceNumber(8, 16), f"path {path}")
 
 
 @pytest.mark.parametrize(("place", "is_found"), [("/", True), ("/data", False)])
-def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
-    place: str, *, is_found: bool
-) -> None:
+def test_dev_root_is_the_device_mounted_on_the_root(place: str, *, is_found: bool) -> None:
     """Synology and many embedded systems have /dev/root in fstab, which is not a device node."""
     host = debian_host().file("/etc/fstab", f"/dev/root {place} ext4 defaults 0 1\n")
     (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
@@ -327,7 +325,7 @@ def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
     ("origin", "where"),
     [("/etc/fstab", "line 1"), ("fs-diskio.txt: /etc/fstab", "entry 1")],
 )
-def test_a_section_of_another_text_has_no_line_numbers(origin: str, where: str) -> None:
+def test_an_fstab_section_of_a_supportconfig_has_no_line_numbers(origin: str, where: str) -> None:
     """A supportconfig omits the comments of fstab, so the line number of an entry is unknown."""
     host = debian_host()
     ask = ReadFile("/etc/fstab")

@@ -52,7 +52,7 @@ def array_of(host: HostEvidence) -> MdArray:
         ("raid5", "1048576\n", None),
     ],
 )
-def test_only_a_raid10_needs_to_know_how_much_of_its_members_it_uses(
+def test_component_size_is_needed_only_for_raid10(
     level: str, text: str, sectors: int | None
 ) -> None:
     """The far copies of a RAID10 start after the first ones. `md/component_size` is in KiB."""
@@ -60,12 +60,12 @@ def test_only_a_raid10_needs_to_know_how_much_of_its_members_it_uses(
     assert array_of(host).component_sectors == sectors
 
 
-def test_a_snapshot_without_the_size_has_the_array_all_the_same() -> None:
+def test_a_snapshot_without_component_size_still_has_the_array() -> None:
     """Older snapshots lack the file."""
     assert array_of(array_host("raid10")).component_sectors is None
 
 
-def test_other_levels_are_not_even_asked() -> None:
+def test_component_size_is_not_read_for_other_levels() -> None:
     """A snapshot holds only the files that are read."""
     recorder = RecordingSource(array_host("raid0").source())
     read_md(recorder, DIRECTORY, "md127")
@@ -73,7 +73,7 @@ def test_other_levels_are_not_even_asked() -> None:
 
 
 @pytest.mark.parametrize("slot", ["none", "journal"])
-def test_spares_and_journals_are_no_members(slot: str) -> None:
+def test_spares_and_journals_are_not_members(slot: str) -> None:
     """The write journal of a RAID5 holds no permanent data (Documentation/driver-api/md)."""
     host = array_host("raid5").md_member(NUMBER, "vdd", slot)
     assert [member.name for member in array_of(host).members] == ["vdb", "vdc"]
@@ -87,7 +87,7 @@ def test_spares_and_journals_are_no_members(slot: str) -> None:
         ({}, None, None),
     ],
 )
-def test_redundant_levels_tell_their_state(
+def test_sync_and_degraded_states_are_read_for_redundant_levels(
     files: dict[str, str], degraded: int | None, action: str | None
 ) -> None:
     """A RAID0 has neither file (Linux 6.18)."""
@@ -140,7 +140,7 @@ def test_a_disk_is_the_leaf_of_its_stack() -> None:
     assert (need(disk.size_sectors), disk.leaves()) == (209715200, (disk,))
 
 
-def test_a_partition_lies_on_its_disk_and_has_its_queue() -> None:
+def test_a_partition_is_on_its_disk_and_has_its_queue() -> None:
     """A partition has no queue in sysfs; its disk is the parent directory."""
     host = debian_host().file("/sys/dev/block/8:1/../queue/write_cache", "write through\n")
     partition = stack(host, DeviceNumber(8, 1))
@@ -151,7 +151,7 @@ def test_a_partition_lies_on_its_disk_and_has_its_queue() -> None:
 
 
 @pytest.mark.parametrize("text", ["maybe\n", "", "write back; rm -rf /\n"])
-def test_an_odd_queue_value_is_a_gap_of_its_own(text: str) -> None:
+def test_an_invalid_queue_value_is_the_only_unknown_of_its_queue(text: str) -> None:
     """An attribute that is not a write cache mode does not affect the rest of the queue."""
     host = debian_host().file("/sys/dev/block/8:16/queue/write_cache", text)
     queue = stack(host, DeviceNumber(8, 16)).queue
@@ -160,7 +160,7 @@ def test_an_odd_queue_value_is_a_gap_of_its_own(text: str) -> None:
     assert need(queue.nr_requests) == 256
 
 
-def test_a_kernel_without_writeback_throttling_has_no_such_file() -> None:
+def test_wbt_latency_is_absent_without_writeback_throttling() -> None:
     """wbt_lat_usec is absent on 4.9 and older, and without CONFIG_BLK_WBT."""
     host = debian_host().without("/sys/dev/block/8:16/queue/wbt_lat_usec")
     latency = stack(host, DeviceNumber(8, 16)).queue.wbt_latency_usec
@@ -171,13 +171,13 @@ def test_a_kernel_without_writeback_throttling_has_no_such_file() -> None:
 @pytest.mark.parametrize(
     ("name", "path"), [("cciss!c0d0", "/dev/cciss/c0d0"), ("nvme0n1", "/dev/nvme0n1")]
 )
-def test_a_slash_in_a_kernel_name_is_a_bang_in_sysfs(name: str, path: str) -> None:
+def test_a_slash_in_a_kernel_name_is_an_exclamation_mark_in_sysfs(name: str, path: str) -> None:
     """cciss!c0d0 in sysfs is the node /dev/cciss/c0d0."""
     device = stack(debian_host().disk(name, "104:0"), DeviceNumber(104, 0))
     assert (device.name, device.path) == (name, path)
 
 
-def test_an_md_array_has_its_members_in_the_order_of_their_slots() -> None:
+def test_the_members_of_an_md_array_are_in_slot_order() -> None:
     """The directory lists names only; the slots give the order of the chunks."""
     host = raid_host()
     for name, slot in {"vdb": "2", "vdc": "0", "vdd": "1"}.items():
@@ -194,7 +194,7 @@ def test_an_md_array_has_its_members_in_the_order_of_their_slots() -> None:
     assert sorted(leaf.name for leaf in array.leaves()) == ["vdb", "vdc", "vdd"]
 
 
-def test_a_spare_is_no_member_of_the_stripe() -> None:
+def test_a_spare_is_not_a_member_of_the_stripe() -> None:
     """A spare has the slot "none"."""
     host = raid_host(level="raid5").md_member(str(MD), "vde", "none")
     array = stack(host, MD).md
@@ -234,7 +234,7 @@ def test_a_reshape_prints_the_new_value_and_the_old_one_in_parentheses(
 @pytest.mark.parametrize(
     "attributes", [{"chunk_size": "abc"}, {"raid_disks": ""}, {"chunk_size": "\x1b[31m"}]
 )
-def test_an_odd_array_is_unknown_and_the_rest_of_the_stack_stands(
+def test_an_invalid_array_is_unknown_and_the_rest_of_the_stack_is_read(
     attributes: dict[str, str],
 ) -> None:
     """A bad chunk size makes the array unknown and does not end the scan."""
@@ -254,7 +254,7 @@ def test_an_array_without_redundancy_has_all_its_members(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["raidf1", "raidF1", "raid1e", "null"])
-def test_a_level_that_linux_does_not_have_may_stripe(level: str) -> None:
+def test_an_unknown_level_may_stripe(level: str) -> None:
     """Synology's RAID F1 has chunks, like RAID5."""
     array = stack(raid_host(level=level), MD)
     assert isinstance(array.md, Unknown)
@@ -270,7 +270,7 @@ def test_an_array_with_members_has_a_level() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["slot", "offset", "size"])
-def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> None:
+def test_a_member_that_cannot_be_read_is_unknown_in_the_array(attribute: str) -> None:
     """With fewer members the stripe would be another one."""
     host = raid_host().without(f"/sys/dev/block/{MD}/md/dev-vdc/{attribute}")
     assert isinstance(stack(host, MD).md, Unknown)
@@ -301,7 +301,7 @@ def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kin
     assert len(device.leaves()) == 3
 
 
-def test_the_table_of_a_dm_device_is_kept_or_its_gap() -> None:
+def test_the_table_of_a_dm_device_is_read_or_unknown() -> None:
     """A table that only root can read is Unknown with a hint, not empty."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     seen = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
@@ -315,7 +315,7 @@ def test_the_table_of_a_dm_device_is_kept_or_its_gap() -> None:
 
 
 @pytest.mark.parametrize("name", ["-rf", "a b", "\udcff", "new\nline", "$(id)", "[/red]"])
-def test_a_hostile_dm_name_is_a_name(name: str) -> None:
+def test_a_dm_name_with_a_leading_dash_is_not_an_option(name: str) -> None:
     """The table is read by number, so dmsetup does not take a leading dash for an option."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), name, "", LINEAR)
     device = stack(host, DM)
@@ -324,7 +324,7 @@ def test_a_hostile_dm_name_is_a_name(name: str) -> None:
     assert device.kind == "dm-linear"
 
 
-def test_a_slave_that_vanished_is_unknown_below() -> None:
+def test_a_slave_that_vanished_makes_the_devices_below_unknown() -> None:
     """A stack without one of its devices must not look complete."""
     host = raid_host().without("/sys/dev/block/254:32")
     below = stack(host, MD).below
@@ -332,7 +332,7 @@ def test_a_slave_that_vanished_is_unknown_below() -> None:
     assert (below.what, below.why) == ("block device 254:32", Why.ABSENT)
 
 
-def test_a_loop_device_lies_on_the_device_that_holds_its_file() -> None:
+def test_a_loop_device_is_on_the_device_that_holds_its_file() -> None:
     """The stack continues below the file, down to the disk."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
     host.path("/var/disk.img", "8:1", 25, "file")
@@ -355,7 +355,7 @@ def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: i
     assert device.loop.offset_bytes == offset_bytes
 
 
-def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
+def test_a_loop_file_on_tmpfs_is_on_no_device() -> None:
     """Major 0 is not a block device."""
     host = debian_host().loop("loop0", str(LOOP), "/tmp/disk.img")  # noqa: S108 - a name
     host.path("/tmp/disk.img", "0:40", 33, "file")  # noqa: S108 - a name
@@ -363,7 +363,7 @@ def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
     assert (names_below(device), device.leaves()) == ([], (device,))
 
 
-def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
+def test_a_deleted_loop_file_makes_the_devices_below_unknown() -> None:
     """The loop device still serves a deleted file, but its filesystem is unknown."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img (deleted)")
     device = stack(host, LOOP)
@@ -373,7 +373,7 @@ def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
     assert device.loop.backing_device_number == device.below
 
 
-def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
+def test_a_loop_device_on_its_own_file_does_not_recurse() -> None:
     """`losetup` of a file mounted over the file's own directory must not recurse endlessly."""
     host = debian_host().loop("loop0", str(LOOP), "/mnt/disk.img")
     host.path("/mnt/disk.img", str(LOOP), 50, "file")
@@ -381,7 +381,7 @@ def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
     assert names_below(device) == []
 
 
-def test_two_loop_devices_on_each_other_end() -> None:
+def test_two_loop_devices_on_each_other_do_not_recurse() -> None:
     """A ring of two devices is cut at the repetition."""
     host = debian_host().loop("loop0", "7:0", "/a/disk.img").loop("loop1", "7:1", "/b/disk.img")
     host.path("/a/disk.img", "7:1", 50, "file").path("/b/disk.img", "7:0", 51, "file")
@@ -406,7 +406,7 @@ def test_without_sysfs_the_stack_is_unknown_with_a_hint(gap: Unknown, hint: str)
 @pytest.mark.parametrize(
     "text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n", "MAJOR=8\nMINOR=16\nDEVNAME=sdb\n"]
 )
-def test_an_odd_uevent_is_unknown(text: str) -> None:
+def test_an_incomplete_uevent_is_unknown(text: str) -> None:
     """Without a name it names no device, and without its last line it may be a partition."""
     host = debian_host().file("/sys/dev/block/8:16/uevent", text)
     found = StackReader(host.source()).read(DeviceNumber(8, 16))
@@ -414,14 +414,14 @@ def test_an_odd_uevent_is_unknown(text: str) -> None:
     assert found.why is Why.UNPARSABLE
 
 
-def test_a_directory_of_slaves_that_cannot_be_listed_is_unknown_below() -> None:
+def test_an_unlistable_slaves_directory_makes_the_devices_below_unknown() -> None:
     """Members that cannot be listed are not absent."""
     host = debian_host().answer(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
     assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")
 
 
 @pytest.mark.parametrize("is_array", [True, False])
-def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
+def test_an_array_or_volume_without_slaves_has_unknown_components(*, is_array: bool) -> None:
     """An archive without symbolic links has an empty directory of slaves."""
     host = debian_host().stacked("md0", "9:0", sdb="8:16").md("9:0", ["sdb"])
     if not is_array:
@@ -433,7 +433,7 @@ def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
     assert below.why is Why.UNPARSABLE
 
 
-def test_udev_is_enrichment() -> None:
+def test_udev_properties_are_sorted_or_empty() -> None:
     """Its properties are sorted, or empty if they are unknown."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev == ()
@@ -444,7 +444,7 @@ def test_udev_is_enrichment() -> None:
     assert disk.model == "QEMU HARDDISK"
 
 
-def test_a_udev_record_that_was_refused_is_not_an_empty_one() -> None:
+def test_a_denied_udev_record_is_unknown_and_not_empty() -> None:
     """Without udev there is no record, but an unread one may exist."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev_gap is None
@@ -465,7 +465,7 @@ def test_the_scheduler_and_the_timeout_of_a_queue_are_read() -> None:
     assert (need(queue.scheduler), need(queue.io_timeout_msec)) == ("none", 30000)
 
 
-def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
+def test_the_state_of_a_thin_pool_is_read_without_a_commit() -> None:
     """Only pools are read; the state is unknown if dmsetup fails."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     plain = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
@@ -493,7 +493,7 @@ def test_a_loop_file_is_found_by_its_whole_name() -> None:
 
 
 @pytest.mark.parametrize("gap", [denied(), absent()], ids=["denied", "absent"])
-def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
+def test_an_unknown_partition_start_has_the_reason_of_the_host(gap: Unknown) -> None:
     """Rules that need it show the host's reason."""
     host = debian_host().answer(ReadFile("/sys/dev/block/8:1/start"), gap)
     partition = stack(host, DeviceNumber(8, 1))
@@ -509,7 +509,7 @@ def test_each_device_is_read_once() -> None:
     assert max(source.uevents.values()) == 1
 
 
-def test_devices_that_name_each_other_are_read_once() -> None:
+def test_devices_in_a_cycle_are_read_once() -> None:
     """An archive can contain cycles: following every order of fourteen devices would take years."""
     host, numbers = debian_host(), {f"dm-{minor}": f"254:{minor}" for minor in range(14)}
     for name, number in numbers.items():
@@ -535,7 +535,7 @@ class Counting:
         return self.host.fetch(ask)
 
 
-def test_a_file_on_its_own_loop_device_is_read_from_either_end() -> None:
+def test_a_cycle_of_loop_devices_is_read_from_either_end() -> None:
     """A stack that was cut at a repeated device is not cached as the whole stack."""
     host = debian_host().loop("loop0", "7:0", "/mnt/a").loop("loop1", "7:1", "/mnt/b")
     host.path("/mnt/a", "7:1", 1, "file").path("/mnt/b", "7:0", 1, "file")

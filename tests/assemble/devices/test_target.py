@@ -64,7 +64,7 @@ def with_disk(fstype: str | None, superblock: str | Unknown) -> HostEvidence:
         ("/data/\udcff", "8:16", 30, "directory", SDB),
     ],
 )
-def test_a_path_stands_for_the_superblock_it_lies_on(
+def test_a_path_selects_the_filesystem_that_contains_it(
     path: str, number: str, mount_id: int, kind: str, expected: DeviceNumber
 ) -> None:
     """A mount point, a directory and a file are resolved alike."""
@@ -73,25 +73,25 @@ def test_a_path_stands_for_the_superblock_it_lies_on(
 
 
 @pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
-def test_the_ext4_driver_serves_three_types(fstype: str) -> None:
+def test_ext2_and_ext3_mounts_of_the_ext4_driver_are_audited(fstype: str) -> None:
     """A filesystem mounted as ext3 is audited too."""
     host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/c", "/dev/sdc", fstype=fstype)
     assert resolve(host, "/c") == Superblocks((SDC,))
 
 
-def test_a_bind_mount_stands_for_the_superblock_below() -> None:
+def test_a_bind_mount_selects_the_filesystem_below() -> None:
     """The mount id leads to the line of mountinfo, whatever directory it shows."""
     host = debian_host().mount(40, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro")
     assert resolve(host, "/srv") == Superblocks((SDB,))
 
 
-def test_of_two_filesystems_stacked_on_one_directory_the_upper_one_counts() -> None:
+def test_a_path_selects_the_upper_of_two_filesystems_on_one_directory() -> None:
     """The mount id is exact; the path alone names both."""
     host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/data", "/dev/sdc")
     assert resolve(host, "/data") == Superblocks((SDC,))
 
 
-def test_the_mount_id_counts_and_not_the_device_number_of_the_file() -> None:
+def test_the_mount_id_decides_and_not_the_device_number_of_the_file() -> None:
     """On an overlay a file shows a device number that no mount table lists."""
     host = overlay_host().path("/merged/file", "0:44", 60, "file")
     host.path("/var/lib/docker/x/diff", "8:16", 30)
@@ -112,7 +112,7 @@ def test_an_overlay_on_an_overlay_is_followed_to_the_disk() -> None:
     assert found.device_numbers == (SDB,)
 
 
-def test_an_overlay_whose_upper_directory_is_itself_ends() -> None:
+def test_an_overlay_on_itself_does_not_recurse() -> None:
     """A cyclic mount table does not hang the scan."""
     host = overlay_host("/merged")
     assert isinstance(resolve(host, "/merged"), NotExt4)
@@ -143,7 +143,7 @@ def test_an_overlay_without_an_upper_directory_is_not_ext4() -> None:
     )
 
 
-def test_an_overlay_whose_upper_directory_is_on_xfs_says_so() -> None:
+def test_the_reason_names_the_xfs_below_an_overlay() -> None:
     """The reason describes the whole chain."""
     host = overlay_host().mount(70, "8:32", "/var/lib/docker", "/dev/sdc", fstype="xfs")
     host.path("/var/lib/docker/x/diff", "8:32", 70)
@@ -160,7 +160,7 @@ def test_an_upper_directory_of_another_namespace_cannot_be_reached() -> None:
     )
 
 
-def test_a_relative_upper_directory_is_not_looked_up_here() -> None:
+def test_a_relative_upper_directory_is_not_resolved() -> None:
     """It is relative to the working directory of mount(8); another one may exist here."""
     host = overlay_host("upper").path("upper", "8:16", 30)
     assert resolve(host, "/merged") == Unreachable(
@@ -171,7 +171,7 @@ def test_a_relative_upper_directory_is_not_looked_up_here() -> None:
 @pytest.mark.parametrize(
     ("fstype", "mount_point"), [("xfs", "/x"), ("btrfs", "/b"), ("tmpfs", "/t"), ("nfs4", "/n")]
 )
-def test_a_path_on_something_else_is_not_ext4(fstype: str, mount_point: str) -> None:
+def test_a_path_on_another_filesystem_type_is_not_ext4(fstype: str, mount_point: str) -> None:
     """The reason names the filesystem that holds the path."""
     host = debian_host().mount(70, "0:60", mount_point, "x", fstype=fstype)
     assert resolve(host, mount_point) == NotExt4(f"not ext4: {fstype} (mounted on {mount_point})")
@@ -194,12 +194,12 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
         ),
     ],
 )
-def test_a_path_that_cannot_be_looked_at_is_unreachable(gap: Unknown, reason: str) -> None:
+def test_a_path_that_cannot_be_examined_is_unreachable(gap: Unknown, reason: str) -> None:
     """Missing, denied and hung have different reasons."""
     assert resolve(debian_host().answer(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
 
 
-def test_a_live_block_device_is_its_superblock() -> None:
+def test_a_mounted_block_device_selects_its_filesystem() -> None:
     """Its superblock does not have to be read."""
     host = debian_host().as_user()
     assert resolve(host, "/dev/sdb") == Superblocks((SDB,))
@@ -216,7 +216,7 @@ def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
 
 
 @pytest.mark.parametrize("gap", [denied(), absent()])
-def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
+def test_an_unmounted_ext4_device_with_an_unread_superblock_is_a_subject(
     gap: Unknown,
 ) -> None:
     """Udev shows the type ext4; the verdicts name the missing evidence."""
@@ -256,14 +256,14 @@ def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
         ),
     ],
 )
-def test_an_unmounted_device_that_shows_no_ext4(
+def test_only_dumpe2fs_proves_that_an_unmounted_device_has_no_ext4(
     fstype: str | None, superblock: str | Unknown, expected: Target
 ) -> None:
     """Only a dumpe2fs that ran and found nothing proves that there is no ext4."""
     assert resolve(with_disk(fstype, superblock), "/dev/sdc") == expected
 
 
-def test_an_image_file_stands_for_the_superblock_inside() -> None:
+def test_an_image_file_of_a_loop_device_selects_its_filesystem() -> None:
     """The backing file of a live loop device selects the filesystem on it."""
     host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
     host.path("/data/disk.img", "8:16", 30, "file")
@@ -284,14 +284,14 @@ def test_an_image_file_is_found_by_its_canonical_name() -> None:
 
 
 @pytest.mark.parametrize("backing", ["/data/other.img", "/data/disk.img (deleted)"])
-def test_a_file_that_no_loop_device_has_is_only_a_file(backing: str) -> None:
+def test_a_file_without_a_loop_device_selects_the_filesystem_around_it(backing: str) -> None:
     """It selects the filesystem that contains it."""
     host = debian_host().loop("loop0", "7:0", backing).options("loop0")
     host.path("/data/disk.img", "8:16", 30, "file")
     assert resolve(host, "/data/disk.img") == Superblocks((SDB,))
 
 
-def test_an_unmounted_device_is_known_by_lsblk_as_user() -> None:
+def test_without_root_lsblk_gives_the_type_of_an_unmounted_device() -> None:
     """Without root the type that udev found decides."""
     host = with_disk("ext4", dumpe2fs_text(DATA_UUID)).as_user()
     assert resolve(host, "/dev/sdc") == Superblocks(
@@ -333,12 +333,12 @@ HOST = host(
         ("", []),
     ],
 )
-def test_a_word_names_a_filesystem(word: str, expected: list[str]) -> None:
+def test_filesystems_are_found_by_every_kind_of_name(word: str, expected: list[str]) -> None:
     """Device, number, UUID, label, or a path on it; a path on another filesystem names none."""
     assert [fs.name for fs in named_filesystems(HOST, word)] == expected
 
 
-def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
+def test_a_path_leads_to_the_last_mount_on_its_directory() -> None:
     """Of two filesystems on one mount point the later hides the earlier."""
     two = host(
         filesystem(device_number=ROOT, name="below"),
@@ -353,13 +353,13 @@ def test_the_last_mount_on_a_directory_is_what_its_path_leads_to() -> None:
     assert [fs.name for fs in named_filesystems(two, "/m/file")] == ["above"]
 
 
-def test_without_a_mount_table_a_path_names_nothing() -> None:
+def test_without_a_mount_table_a_path_selects_no_filesystem() -> None:
     """Missing evidence is not guessed."""
     unseen = host(filesystem(device_number=ROOT), mounts=UNREAD)
     assert named_filesystems(unseen, "/data") == ()
 
 
-def test_what_is_left_has_no_gaps_of_the_host() -> None:
+def test_a_host_limited_to_targets_has_no_gaps() -> None:
     """As in a live scan of TARGETs, the host as a whole is out of scope."""
     left = only_filesystems(HOST, ["/data", "sda1", UUID])
     assert [fs.name for fs in left.filesystems] == ["sda1", "dm-3"]

@@ -77,7 +77,7 @@ def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) ->
         "-i 1M -J size=64 -m 0.5",
     ],
 )
-def test_without_mke2fs_options_mean_the_same(words: str) -> None:
+def test_without_mke2fs_options_are_read_as_mke2fs_reads_them(words: str) -> None:
     """Units, and the features of each type."""
     of = disk_plan(words, size_bytes=40 * GIB)
     one, other = superblock_of(of, simulated=True), superblock_of(of)
@@ -87,7 +87,7 @@ def test_without_mke2fs_options_mean_the_same(words: str) -> None:
     assert one.features - NEWER == other.features - NEWER
 
 
-def test_without_mke2fs_a_type_of_usage_is_not_known() -> None:
+def test_without_mke2fs_usage_types_are_unknown() -> None:
     """What -T means is in a file of mke2fs."""
     found = without_mke2fs(disk_plan("-T largefile4"), NO_MKE2FS).superblock
     assert isinstance(found, Unknown)

@@ -26,7 +26,7 @@ from support.images.mke2fs import needs_e2fsprogs
 GIB = 1 << 30
 
 
-def test_an_array_of_disks_without_names() -> None:
+def test_an_array_is_planned_from_unnamed_disks() -> None:
     """Each disk has its queue settings, the array its I/O sizes."""
     stack = planned_stack(plan())
     assert (stack.path, stack.kind) == ("/dev/md0", "raid0")
@@ -63,7 +63,7 @@ def test_members_are_as_large_as_the_array_needs(
 
 
 @pytest.mark.parametrize(("level", "members"), [("raid0", 3), ("raid10", 4), ("raid5", 5)])
-def test_the_stack_maps_as_its_geometry(level: str, members: int) -> None:
+def test_the_planned_stack_maps_bytes_as_the_geometry_does(level: str, members: int) -> None:
     """Byte positions map to the same members as the plan's geometry gives."""
     of = plan(level=level, members=members)
     stack, geometry = map_stack(planned_stack(of)), of.geometry
@@ -76,7 +76,7 @@ def test_the_stack_maps_as_its_geometry(level: str, members: int) -> None:
         assert ours == [place.member for place in described.data(byte)]
 
 
-def test_one_disk_is_the_device() -> None:
+def test_a_single_planned_disk_has_the_name_of_the_device() -> None:
     """The disk has the name of the planned device."""
     stack = planned_stack(disk_plan())
     assert (stack.name, stack.kind, stack.leaves()) == ("sdX", "disk", (stack,))
@@ -101,7 +101,9 @@ NUMBER = DeviceNumber(9, 0)
         ("nobariers", "rw,relatime", "rw"),
     ],
 )
-def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
+def test_mount_flags_and_superblock_options_are_separate_in_mountinfo(
+    words: str, flags: str, options: str
+) -> None:
     """Mount flags and superblock options are separate; the last of two options wins."""
     mount = planned_mount(plan("", *filter(None, words.split(","))), NUMBER)
     assert ",".join(mount.mount_options) == flags
@@ -114,7 +116,7 @@ def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
     ("words", "stripe", "options"),
     [((), 1536, "rw,stripe=1536"), (("stripe=48",), 1536, "rw,stripe=48"), ((), 0, "rw")],
 )
-def test_the_line_has_the_stripe_of_the_superblock(
+def test_mountinfo_has_the_stripe_of_the_superblock(
     words: tuple[str, ...], stripe: int, options: str
 ) -> None:
     """The kernel lists the superblock's stripe if no mount option sets another."""
@@ -130,7 +132,7 @@ def test_the_line_has_the_stripe_of_the_superblock(
         (("noatime",), "/", "noatime", 1),
     ],
 )
-def test_the_entry_of_fstab(
+def test_the_fstab_entry_has_the_planned_options_and_device(
     words: tuple[str, ...], mount_point: str, raw: str, fsck_pass: int
 ) -> None:
     """It has the planned options and device; the root filesystem is checked first."""
@@ -223,14 +225,14 @@ def test_without_a_kernel_its_defaults_are_unknown() -> None:
     assert delalloc.hint == "--kernel RELEASE"
 
 
-def test_a_default_that_is_not_verified_asks_to_be_given() -> None:
+def test_an_unverified_default_has_the_hint_to_set_the_option() -> None:
     """journal_checksum depends on more than the version, so the hint is to set it explicitly."""
     (gap,) = tokens(disk_plan(), "journal_checksum")
     assert isinstance(gap, Unknown)
     assert "--mount-options" in gap.hint
 
 
-def test_the_article_is_predicted() -> None:
+def test_the_figures_of_the_public_article_are_predicted() -> None:
     """12 members of 100 GiB less 64 MiB, chunks of 512 KiB: all figures match exactly."""
     layout = host_of(plan()).filesystems[0].layout
     assert isinstance(layout, Known)
@@ -248,7 +250,7 @@ def test_one_disk_and_a_mirror_have_no_layout() -> None:
     assert host_of(mirror).filesystems[0].layout is None
 
 
-def test_the_host_is_that_of_the_plan() -> None:
+def test_the_planned_host_has_one_mounted_filesystem() -> None:
     """It has one filesystem, which is mounted and has an fstab entry."""
     host = host_of(disk_plan("", "ro"))
     (fs,) = host.filesystems

@@ -27,14 +27,16 @@ def test_each_backup_group_has_a_copy_of_all_descriptors() -> None:
     ("available_bytes", "spare_bytes"),
     [(0, 0), (4, 1), (400 << 20, 100 << 20), (1200 << 20, 300 << 20), (64 << 30, 300 << 20)],
 )
-def test_a_quarter_of_the_memory_may_be_taken(available_bytes: int, spare_bytes: int) -> None:
+def test_a_simulation_takes_at_most_a_quarter_of_the_memory(
+    available_bytes: int, spare_bytes: int
+) -> None:
     """The limit is 300 MiB."""
     memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
     assert _spare_bytes(MapSource({VirtualMemory(): memory})) == spare_bytes
 
 
 @pytest.mark.parametrize(("missing_bytes", "is_tried"), [(0, True), (4, False)])
-def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: bool) -> None:
+def test_a_simulation_that_just_fits_is_tried(missing_bytes: int, *, is_tried: bool) -> None:
     """No program answers here, so a simulation that was tried has an unknown superblock."""
     dry = DryRun(4096, 8192, 32768, 1, 32768, 8192, 0, ())
     available_bytes = 4 * _predicted_bytes(dry) - missing_bytes
@@ -43,6 +45,6 @@ def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: b
     assert (made is not None) is is_tried
 
 
-def test_where_the_memory_is_not_known_none_is_taken() -> None:
+def test_without_a_known_memory_size_nothing_is_simulated() -> None:
     """The superblock is then computed."""
     assert _spare_bytes(MapSource({})) == 0

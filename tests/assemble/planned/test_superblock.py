@@ -49,7 +49,7 @@ def columns(prediction: Prediction) -> list[list[int]]:
 
 
 @needs_e2fsprogs
-def test_the_real_mke2fs_makes_it() -> None:
+def test_the_real_mke2fs_makes_the_predicted_superblock() -> None:
     """mke2fs gets stride and stripe width as options, since it runs on a file and not the array."""
     made = predict(plan())
     superblock = superblock_of(made)
@@ -61,7 +61,7 @@ def test_the_real_mke2fs_makes_it() -> None:
 
 
 @needs_e2fsprogs
-def test_a_uuid_is_known_only_where_it_is_given() -> None:
+def test_the_uuid_is_known_only_if_it_is_given() -> None:
     """The simulation draws a random UUID, which the real filesystem will not have."""
     assert superblock_of(predict(disk_plan())).uuid is None
     assert superblock_of(predict(disk_plan("-U random"))).uuid is None
@@ -79,7 +79,7 @@ def test_a_uuid_is_known_only_where_it_is_given() -> None:
         ("-N 5000000000", GIB, "too many inodes"),
     ],
 )
-def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, reported: str) -> None:
+def test_mke2fs_refuses_by_the_real_size(words: str, size_bytes: int, reported: str) -> None:
     """The message is mke2fs's own, even if the size cannot be simulated."""
     found = predict(disk_plan(words, size_bytes=size_bytes)).superblock
     assert isinstance(found, Unknown)
@@ -102,7 +102,7 @@ def test_a_warning_of_mke2fs_is_shown(words: str, warned: str) -> None:
 
 
 @needs_e2fsprogs
-def test_a_silently_lowered_group_size_is_seen() -> None:
+def test_a_silently_lowered_group_size_is_found() -> None:
     """Very many inodes make groups smaller than the option -g (mke2fs 1.47.0)."""
     made = superblock_of(predict(disk_plan("-N 5300000 -g 32744", size_bytes=20 * GIB)))
     assert made.blocks_per_group == 32544
@@ -170,7 +170,7 @@ def test_simulation_and_closed_form_agree_on_any_size(
 
 
 @needs_e2fsprogs
-def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
+def test_a_superblock_beyond_the_memory_is_computed_and_marked() -> None:
     """100 TiB would take 1.6 GB; the usage type still follows from the real size."""
     made = predict(plan(size_bytes=100 * TIB))
     assert made.basis == "computed"
@@ -180,7 +180,7 @@ def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
 
 
 @needs_e2fsprogs
-def test_what_the_closed_form_does_not_know_is_a_doubt() -> None:
+def test_options_that_the_closed_form_lacks_are_doubts() -> None:
     """Packed bitmaps have other positions, which the closed form does not compute."""
     made = computed(plan("-E packed_meta_blocks=1"))
     assert [each.what for each in made.doubts] == ["planned block groups"]
@@ -213,7 +213,7 @@ CONFIGURATION = """
         ("options = resize=1000000000", False),
     ],
 )
-def test_what_a_configuration_moves_is_a_doubt(
+def test_a_configuration_that_moves_metadata_is_a_doubt(
     tmp_path: Path, line: str, *, is_moved: bool
 ) -> None:
     """The arguments do not show such a setting, but a small filesystem does."""
@@ -237,9 +237,7 @@ def test_what_a_configuration_moves_is_a_doubt(
         ("options = resize=1000000000", ""),
     ],
 )
-def test_what_a_configuration_sets_is_that_of_the_real_size(
-    tmp_path: Path, line: str, words: str
-) -> None:
+def test_a_configuration_applies_to_the_real_size(tmp_path: Path, line: str, words: str) -> None:
     """With 64 KiB blocks a trial of a GiB has one group, without backups or such a reserve."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(CONFIGURATION.format(line=line))
@@ -267,7 +265,7 @@ def test_another_version_sets_other_features() -> None:
 
 
 @needs_e2fsprogs
-def test_a_version_says_what_it_is_taken_for() -> None:
+def test_the_assumption_names_the_version_of_e2fsprogs() -> None:
     """The assumption names the version; one older than all known versions is a doubt."""
     made = predict(disk_plan(e2fsprogs="1.43.4"))
     assert made.assumed[1:] == ("features as upstream e2fsprogs 1.43.4 sets them by default",)
@@ -277,7 +275,7 @@ def test_a_version_says_what_it_is_taken_for() -> None:
 
 
 @needs_e2fsprogs
-def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
+def test_a_configuration_file_overrides_the_defaults_of_the_version(tmp_path: Path) -> None:
     """Features come from the file, not from the version's defaults."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(
@@ -292,7 +290,7 @@ def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
 
 
 @needs_e2fsprogs
-def test_a_large_filesystem_has_64bit_by_the_configuration(tmp_path: Path) -> None:
+def test_the_configuration_can_turn_on_64bit_for_large_filesystems(tmp_path: Path) -> None:
     """mke2fs.conf of e2fsprogs 1.42 turns 64bit on if the number of blocks needs it."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(
@@ -308,7 +306,7 @@ def test_a_large_filesystem_has_64bit_by_the_configuration(tmp_path: Path) -> No
 
 
 @needs_e2fsprogs
-def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -> None:
+def test_a_configuration_that_mke2fs_cannot_parse_is_refused(tmp_path: Path) -> None:
     """mke2fs on the host would fail as well."""
     file = tmp_path / "mke2fs.conf"
     file.write_text("[fs_types]\n ext4 = { features = has_journal\n }\n")
@@ -318,7 +316,7 @@ def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -
     assert "Syntax error" in found.detail
 
 
-def test_without_mke2fs_all_is_computed_and_doubted(tmp_path: Path) -> None:
+def test_without_mke2fs_everything_is_computed_with_a_doubt(tmp_path: Path) -> None:
     """The rules are those of upstream's mke2fs 1.47."""
     made = predict(plan("-g 32744 -O ^has_journal"), search_path=(str(tmp_path),))
     superblock = superblock_of(made)
@@ -337,7 +335,7 @@ def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
 
 
 @needs_e2fsprogs
-def test_a_run_that_takes_too_much_memory_is_computed() -> None:
+def test_a_simulation_over_the_memory_limit_is_computed_instead() -> None:
     """`-O ^sparse_super` copies the descriptors into every group, so the source ends the run."""
     of = disk_plan("-O ^sparse_super,^resize_inode", size_bytes=2 * TIB)
     made = predict(of)
