@@ -131,7 +131,7 @@ SHELL = re.compile(
 OF_REMEDIES_ONLY = {
     "ext4audit.finding.Step",
     "ext4audit.finding.Phase",
-    "ext4audit.remedies.in_phase",
+    "ext4audit.remedies.verify_steps",
     "ext4audit.remedies.quote",
 }
 MOST_NAMES_IN_A_FOLDER = 22

@@ -171,14 +171,14 @@ def step(
     )
 
 
-def in_phase(phase: Phase, commands: Iterable[Command]) -> tuple[Step, ...]:
-    """Return the commands as steps of one phase."""
-    return tuple(step(phase, command) for command in commands)
+def verify_steps(commands: Iterable[Command]) -> tuple[Step, ...]:
+    """Return checks as steps that verify a remedy."""
+    return tuple(step(Phase.VERIFY, command) for command in commands)
 
 
 def verified(change: Step, *checks: Command) -> tuple[Step, ...]:
     """Return a step, the check that it is done, and others."""
-    return (change, *in_phase(Phase.VERIFY, (done_of(change), *checks)))
+    return (change, *verify_steps((done_of(change), *checks)))
 
 
 def done_of(change: Step) -> Command:

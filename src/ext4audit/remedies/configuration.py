@@ -23,7 +23,7 @@ from ext4audit.facts.host import Memory
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Assignment, LineEdit, NewFile, Phase, Setting, Step
-from ext4audit.remedies import Command, done_of, in_phase, plain, quote, step, verified
+from ext4audit.remedies import Command, done_of, plain, quote, step, verified, verify_steps
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
@@ -337,7 +337,7 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
         now.append(_set_now(attribute, 0, latency, f"grep -qx 0 {attribute}"))
         keys = f'KERNEL=="{name}", ATTR{{queue/wbt_lat_usec}}="0"'
         at_boot.append(_set_at_boot(f"wbt-{name}", keys))
-    return (*now, *at_boot, *in_phase(Phase.VERIFY, map(done_of, now)))
+    return (*now, *at_boot, *verify_steps(map(done_of, now)))
 
 
 def _set_now(attribute: str, value: int, present: int, check: str) -> Step:

@@ -13,12 +13,12 @@ from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import (
     FINDMNT,
     Command,
-    in_phase,
     joined,
     mount_table,
     plain,
     quote,
     step,
+    verify_steps,
     with_done,
 )
 from ext4audit.remedies.configuration import edit_options, merged
@@ -66,7 +66,7 @@ def _by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[Command]) -
     back = remount_command(change.after, change.undo)
     programs = there.programs._replace(undo=back.programs)
     there = there._replace(undo=back.text, programs=programs)
-    return (*_edits(fs, change), there, *in_phase(Phase.VERIFY, checks))
+    return (*_edits(fs, change), there, *verify_steps(checks))
 
 
 def _by_new_mount(
@@ -78,7 +78,7 @@ def _by_new_mount(
         *_edits(fs, change),
         unmount,
         with_done(again, *checks),
-        *in_phase(Phase.VERIFY, checks),
+        *verify_steps(checks),
     )
 
 
@@ -166,7 +166,7 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
     apply, undo = bind_command(mount, flags), bind_command(mount, ())
     there = step(Phase.IMMEDIATE, apply, undo, joined(*checks), change=change)
-    return (there, *in_phase(Phase.VERIFY, checks))
+    return (there, *verify_steps(checks))
 
 
 def remount_by_fstab(
@@ -185,7 +185,7 @@ def remount_by_fstab(
     checks += [flag_check(where, flag) for flag in flags]
     after = [*flags, *(typed(token) for token, _ in changed)]
     before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
-    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
+    return (remount_step(mount, after, before, checks), *verify_steps(checks))
 
 
 def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:

@@ -21,12 +21,12 @@ from ext4audit.remedies import (
     UNMOUNTING,
     Command,
     in_force,
-    in_phase,
     joined,
     mount_table,
     quote,
     step,
     verified,
+    verify_steps,
     with_done,
 )
 from ext4audit.remedies.configuration import edit_options
@@ -104,7 +104,7 @@ def change_by_new_mount(
             *offline_string(fs, change),
             with_done(again, *checks),
         ),
-        *in_phase(Phase.VERIFY, checks),
+        *verify_steps(checks),
     )
 
 
@@ -216,7 +216,7 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
             *offline_string(fs, change),
             with_done(again, *checks),
         ),
-        *in_phase(Phase.VERIFY, checks),
+        *verify_steps(checks),
     )
 
 

@@ -27,7 +27,6 @@ from ext4audit.remedies import (
     Command,
     containing,
     in_force,
-    in_phase,
     is_writable,
     joined,
     mounted_by,
@@ -35,6 +34,7 @@ from ext4audit.remedies import (
     step,
     tuned,
     verified,
+    verify_steps,
 )
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
@@ -355,7 +355,7 @@ def change_options(
     live = _live(fs, mount, tokens) if remount else ()
     changed_now = {n: t for n, t in tokens.items() if remount and n != "data"}
     checks = [*in_force(fs, changed_now), *superblock_checks(fs, tokens)]
-    return (*live, *_lasting(fs, mount, tokens), *in_phase(Phase.VERIFY, checks))
+    return (*live, *_lasting(fs, mount, tokens), *verify_steps(checks))
 
 
 def disruption(steps: tuple[Step, ...]) -> Disruption:

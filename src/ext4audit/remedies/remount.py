@@ -37,13 +37,13 @@ from ext4audit.remedies import (
     Command,
     Work,
     images,
-    in_phase,
     is_writable,
     joined,
     mount_command,
     plain,
     quote,
     step,
+    verify_steps,
 )
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
@@ -223,7 +223,7 @@ def revert_steps(
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     tokens = (quote(option.token) for option in options)
     checks = [plain(f"grep -q . {listed} && ! grep -qx {token} {listed}") for token in tokens]
-    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
+    return (remount_step(mount, after, before, checks), *verify_steps(checks))
 
 
 def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ def unmounted_steps(
         if mount is None or quote(mount.mount_point) is None:
             return ()
         steps = _between(fs, mount, steps)
-    return (*steps, *in_phase(Phase.VERIFY, verify))
+    return (*steps, *verify_steps(verify))
 
 
 def replay_first(fs: Filesystem) -> tuple[Step, ...]:

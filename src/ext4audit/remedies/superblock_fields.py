@@ -23,7 +23,6 @@ from ext4audit.remedies import (
     Work,
     containing,
     done_of,
-    in_phase,
     joined,
     plain,
     quote,
@@ -31,6 +30,7 @@ from ext4audit.remedies import (
     step,
     tuned,
     verified,
+    verify_steps,
 )
 from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
@@ -81,7 +81,7 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
     return (
         remount_step(mount, (token,), (CONTINUE,), (in_force,)),
         store._replace(sets=(Assignment(fs.device, "tune2fs -e", value),)),
-        *in_phase(Phase.VERIFY, (in_force, stored)),
+        *verify_steps((in_force, stored)),
     )
 
 
@@ -132,7 +132,7 @@ def _set_owner_fields(
     store = _by_tune2fs(fs, "-u 0 -g 0")
     fields = tuple(Assignment(fs.device, f"tune2fs {each}", "0") for each in ("-u", "-g"))
     yield step(Phase.PERSISTENT, store, undo, stored, change=audited)._replace(sets=fields)
-    yield from in_phase(Phase.VERIFY, (*checks, stored))
+    yield from verify_steps((*checks, stored))
 
 
 def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
@@ -219,7 +219,7 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
         *_remounted(fs, mount, width),
         *_without_stripe(fs),
         *((*replay_first(fs), store._replace(sets=(value,))) if old != (stride, width) else ()),
-        *in_phase(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
+        *verify_steps([*_is_in_force(fs, width), *stored]),
     )
 
 
