@@ -54,11 +54,6 @@ class Inventory(NamedTuple):
     visible: tuple[Mount, ...] = ()
     origin: str = MOUNT_TABLE
 
-    @property
-    def readable(self) -> Evidence[tuple[Mount, ...]]:
-        """The mounts of the lines that could be read, unknown where no line could."""
-        return Known(self.visible, self.origin) if self.visible else self.mounts
-
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""

@@ -122,7 +122,7 @@ def command(
       ext4audit fix --choose PRF001=dioread-lock --disruption remount > fix.sh
       ext4audit fix --from host.tar.gz -f ansible > fix.yml
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    asked = findings_of(given, quiet=False)
+    asked = findings_of(given)
     chosen_words = choices_of(choices, asked.rules)
     source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
     report = _report(targets, sources, asked, source)

@@ -101,7 +101,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     require_ansible()
     options = ("--become", *options_of(given))
-    asked = findings_of(given, quiet=False)
+    asked = findings_of(given)
     chosen_words = choices_of(choices, asked.rules)
     remedies = RemedyOptions(Disruption(disruption), chosen_words, is_applied)
     passwords = passwords_of(given)
