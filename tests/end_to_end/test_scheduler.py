@@ -20,12 +20,12 @@ class Worker:
     gateway = SimpleNamespace(id="gw")
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.given: list[int] = []
         self.shutting_down = False
 
     def send_runtest_some(self, positions: list[int]) -> None:
         """Record the positions of tests."""
-        self.told += positions
+        self.given += positions
 
     def shutdown(self) -> None:
         """Record the shutdown."""
@@ -52,12 +52,12 @@ def test_each_test_runs_once_and_functions_stay_together() -> None:
     done = [0, 0]
     while not all(worker.shutting_down for worker in workers) or scheduler.has_pending:
         for number, worker in enumerate(workers):
-            for position in worker.told[done[number] :]:
+            for position in worker.given[done[number] :]:
                 scheduler.mark_test_complete(worker, position)
                 done[number] += 1
             assert len(scheduler.assigned_work[worker]) <= 3
-    assert sorted(workers[0].told + workers[1].told) == list(range(len(TESTS)))
-    functions = [{TESTS[each].partition("[")[0] for each in worker.told} for worker in workers]
+    assert sorted(workers[0].given + workers[1].given) == list(range(len(TESTS)))
+    functions = [{TESTS[each].partition("[")[0] for each in worker.given} for worker in workers]
     assert functions[0].isdisjoint(functions[1])
     assert scheduler.tests_finished
 
@@ -67,13 +67,13 @@ def test_tests_of_a_crashed_worker_run_in_another() -> None:
     workers = [Worker(), Worker()]
     scheduler = scheduled(TESTS[:40], workers)
     gone, stays = workers
-    scheduler.mark_test_complete(gone, gone.told[0])
-    assert scheduler.remove_node(gone) == TESTS[gone.told[1]]
+    scheduler.mark_test_complete(gone, gone.given[0])
+    assert scheduler.remove_node(gone) == TESTS[gone.given[1]]
     position = 0
-    while position < len(stays.told):
-        scheduler.mark_test_complete(stays, stays.told[position])
+    while position < len(stays.given):
+        scheduler.mark_test_complete(stays, stays.given[position])
         position += 1
-    assert sorted([gone.told[0], *stays.told]) == list(range(40))
+    assert sorted([gone.given[0], *stays.given]) == list(range(40))
 
 
 class Interactor:

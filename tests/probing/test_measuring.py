@@ -60,13 +60,15 @@ class Clock:
 
 
 @pytest.fixture
-def told() -> list[float]:
+def reported() -> list[float]:
     """Return the parts that probes report as done."""
     return []
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[float]) -> Iterator[Bench]:
+def bench(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[float]
+) -> Iterator[Bench]:
     """Return a bench in a plain directory with a device vda; nothing is flushed."""
     monkeypatch.setattr("os.fsync", lambda _descriptor: None)
     monkeypatch.setattr("os.fdatasync", lambda _descriptor: None)
@@ -74,11 +76,11 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[float]) ->
     budget = Budget(LIMITS, clock, clock.sleep)
     fs = filesystem(stack=known(disk(name="vda")))
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
-        yield Bench(room, budget, fs, host(fs), told.append)
+        yield Bench(room, budget, fs, host(fs), reported.append)
 
 
 def test_flushes_are_counted_for_each_fsync(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, told: list[float]
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reported: list[float]
 ) -> None:
     """320 one-page appends are a sixteenth of 20 MiB; those of others are scaled to the time."""
     idle, before, after = ({"vda": stat(flushes=count)} for count in (5, 5, 645))
@@ -87,7 +89,7 @@ def test_flushes_are_counted_for_each_fsync(
     assert (found.verdict.value, found.why) == ("healthy", "each fsync flushed vda")
     assert (value(found, "fsyncs"), value(found, "fdatasyncs")) == (320, 160)
     assert value(found, "flushes_per_fsync_vda") == 2.0
-    assert told[-1] == 1.0
+    assert reported[-1] == 1.0
     assert value(found, "foreign_flushes_per_fsync_vda") == 0
     filled = 20 * MIB // 16
     assert bench.budget.written_bytes == 321 * PAGE + filled + 161 * 8192
@@ -239,7 +241,7 @@ def test_where_the_verdict_on_members_changes(
 
 
 def test_small_files_are_made_in_rounds(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, told: list[float]
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reported: list[float]
 ) -> None:
     """58 directories of 16 files make the thousand inodes; counters are read before and after."""
     monkeypatch.setattr(members, "_spread_below", lambda _directory: None)
@@ -255,7 +257,7 @@ def test_small_files_are_made_in_rounds(
     assert value(measured, "evenness") == 1.0
     assert value(measured, "busiest_share") == 1 / len(names)
     assert value(measured, "foreign_writes") == 0
-    assert told == [40 / 58, 1.0]
+    assert reported == [40 / 58, 1.0]
     top = bench.workspace.reopen("churn", os.O_RDONLY | os.O_DIRECTORY)
     assert sorted(map(int, os.listdir(top)))  # noqa: PTH208 - of a descriptor == list(range(58))
     os.close(top)

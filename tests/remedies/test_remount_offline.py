@@ -203,7 +203,7 @@ NOTE = f" /dev/sda cannot be opened here, even by root: {OUTSIDE}."
 
 
 @pytest.mark.parametrize(
-    ("programs", "primary", "told"),
+    ("programs", "primary", "is_noted"),
     [
         (["tune2fs"], REFUSED, True),
         (["umount", "e2fsck"], REFUSED, True),
@@ -215,13 +215,13 @@ NOTE = f" /dev/sda cannot be opened here, even by root: {OUTSIDE}."
     ],
 )
 def test_what_opens_a_refused_device_says_so(
-    programs: list[str], primary: Known[PrimarySuperblock] | Unknown, *, told: bool
+    programs: list[str], primary: Known[PrimarySuperblock] | Unknown, *, is_noted: bool
 ) -> None:
     """Only what root was refused counts: a user can repeat the command as root."""
     command = Command("echo tune2fs /dev/sda", tuple(programs))
     remedy = Remedy("Do it.", Disruption.ONLINE, (step(Phase.PERSISTENT, command),))
     shown = with_refusal(remedy, filesystem(primary=primary))
-    assert shown.summary == f"Do it.{NOTE if told else ''}"
+    assert shown.summary == f"Do it.{NOTE if is_noted else ''}"
 
 
 HERE = "test -e /sys/fs/ext4/sda && "

@@ -54,7 +54,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "features", "told"),
+    ("options", "features", "reported"),
     [
         (("rw", "usrjquota=aquota.user", "jqfmt=vfsv1"), "", True),
         (("rw", "quota", "usrquota"), "", True),
@@ -63,13 +63,13 @@ HOLDERS = {
     ],
 )
 def test_quotas_of_the_old_format_are_turned_on_by_hand(
-    options: tuple[str, ...], features: str, *, told: bool
+    options: tuple[str, ...], features: str, *, reported: bool
 ) -> None:
     """A mount turns on those of the feature only."""
     held = known(superblock(features=frozenset({"extent", *features.split()})))
     fs = filesystem(mounts=(DATA._replace(super_options=options),), superblock=held)
     remedy = with_users(Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT), fs, host(fs))
-    assert remedy.summary.endswith("(quotaon): the unmount turns them off.") == told
+    assert remedy.summary.endswith("(quotaon): the unmount turns them off.") == reported
 
 
 @pytest.mark.parametrize(("mounts", "name"), HOLDERS.values(), ids=HOLDERS.keys())
@@ -149,6 +149,6 @@ def test_an_automount_below_it_is_named() -> None:
     trap = mount("/data", number=DeviceNumber(0, 40), mount_id=29, fstype="autofs")
     other = mount("/other", number=DeviceNumber(0, 41), mount_id=28, fstype="autofs")
     fs = filesystem(mounts=(DATA._replace(parent_id=29),))
-    told = users_sentence(fs, host(fs, mounts=known((ROOT, other, trap, *fs.mounts))))
-    assert told == " First stop everything that uses it: the automount of /data."
+    reported = users_sentence(fs, host(fs, mounts=known((ROOT, other, trap, *fs.mounts))))
+    assert reported == " First stop everything that uses it: the automount of /data."
     assert users_sentence(*with_table(trap, other)) == ""

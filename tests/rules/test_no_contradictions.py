@@ -89,13 +89,13 @@ def remedy_effects(judged: Host, state: State) -> Iterator[RemedyEffect]:
 def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
     """Yield the contradictions between the remedies of a report."""
     (fs,) = judged.filesystems
-    told = list(remedy_effects(judged, state))
-    for order in told:
+    effects = list(remedy_effects(judged, state))
+    for order in effects:
         for word, code in discouraged(order.demanded, fs, judged).items():
             yield f"{order.code} orders {word}, of which {code} warns"
         for word in filter(order.removed, demanded(fs, judged)):
             yield f"{order.code} takes away {word}, which {profile} demands"
-    for one, two in combinations(told, 2):
+    for one, two in combinations(effects, 2):
         for name in one.changes.keys() & two.changes.keys():
             if one.code != two.code and one.changes[name] != two.changes[name]:
                 yield f"{one.code} and {two.code} quarrel about {name}: see WARNED_OF"

@@ -186,9 +186,9 @@ def test_cmp003_prints_no_command_for_an_ambiguous_uuid(on: Host) -> None:
 @pytest.mark.parametrize("unread", [OUT_OF_SCOPE, unknown("filesystems that are not mounted")])
 def test_cmp003_command_checks_for_copies_that_the_audit_could_not_see(unread: Unknown) -> None:
     """Without udev, lsblk shows nothing about devices whose superblocks were not read."""
-    untold = known((lsblk_row(uuid=None)._replace(fstype=None),))
+    without_type = known((lsblk_row(uuid=None)._replace(fstype=None),))
     (finding,) = verdict(
-        host_with_fstab_spec("/dev/sda1", devices=untold, unmounted=unread)
+        host_with_fstab_spec("/dev/sda1", devices=without_type, unmounted=unread)
     ).findings
     check, edit, *_ = finding.remedies[0].steps
     assert check == only_carrier(UUID)

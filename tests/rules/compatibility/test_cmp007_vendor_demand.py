@@ -209,12 +209,12 @@ def test_remedy_sets_access_times_only_on_mount_points_of_the_profile() -> None:
     )
     fs = filesystem(mounts=there, fstab=known(lines), options=known(options()))
     remedy = remedy_of(verdict_of(fs, "tidb", place="/data1"))
-    told = step_lines(remedy.lines)
-    to_root = [line for line in told if line.endswith(" /")]
+    steps = step_lines(remedy.lines)
+    to_root = [line for line in steps if line.endswith(" /")]
     assert to_root
     assert not any("noatime" in line for line in to_root)
-    assert "immediate: mount -o remount,rw,noatime /dev/sda /data1" in told
-    assert "persistent: fstab 7: defaults -> defaults,nodelalloc,dioread_lock" in told
+    assert "immediate: mount -o remount,rw,noatime /dev/sda /data1" in steps
+    assert "persistent: fstab 7: defaults -> defaults,nodelalloc,dioread_lock" in steps
     assert "nodelalloc applies to the whole filesystem: it is then in force on / too" in (
         remedy.summary
     )

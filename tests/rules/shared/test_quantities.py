@@ -359,8 +359,8 @@ def test_default_blocks_per_group() -> None:
     assert (
         largest_stripe_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
     )
-    untold = superblock(blocks_per_group=None, block_bytes=1024)
-    assert largest_stripe_blocks(filesystem(superblock=known(untold))) == 8192
+    unknown_group = superblock(blocks_per_group=None, block_bytes=1024)
+    assert largest_stripe_blocks(filesystem(superblock=known(unknown_group))) == 8192
     assert largest_stripe_blocks(filesystem(superblock=unknown("superblock"))) == 32768
 
 
