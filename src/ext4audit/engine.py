@@ -165,7 +165,7 @@ def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
         if fs or finding.device:
             places = [fs.mount_points if fs else ()]
         else:
-            places = [(finding.fact,)] if finding.fact.startswith("/") else everywhere
+            places = [(finding.mount_point,)] if finding.mount_point else everywhere
         every = (_rated(finding, verdict.rule.code, _profiles_at(each, host)) for each in places)
         return min(every, key=lambda each: each.severity.rank)
 

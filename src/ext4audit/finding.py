@@ -342,6 +342,11 @@ class Finding(NamedTuple):
         return self.fact if self.number == 1 else f"{self.fact} #{self.number}".lstrip()
 
     @property
+    def mount_point(self) -> str:
+        """The mount point that a finding of the host is about, if that is its fact; else ""."""
+        return self.fact if self.fact.startswith("/") else ""
+
+    @property
     def short(self) -> str:
         """The summary, or the message if the rule gives no summary."""
         return self.summary or self.message

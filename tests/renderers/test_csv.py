@@ -105,9 +105,12 @@ def test_finding_about_fstab_has_its_mount_point(fact: str, device: str, uuid: s
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
     def names(_host: Host) -> RuleOutput:
         yield Finding("Odd.", Severity.LOW, Confidence.LIKELY, (), fact=fact)
+        yield Finding("Odd.", Severity.LOW, Confidence.LIKELY, (), fact=fact)
 
-    (row,) = read(Audited("db1", report(host(md127("/data")), names)))
-    assert (row["mount_point"], row["device"], row["uuid"]) == (fact, device, uuid)
+    found = read(Audited("db1", report(host(md127("/data")), names)))
+    assert [row["fact"] for row in found] == [fact, f"{fact} #2"]
+    for row in found:
+        assert (row["mount_point"], row["device"], row["uuid"]) == (fact, device, uuid)
 
 
 def test_commands_stop_at_the_first_failure() -> None:

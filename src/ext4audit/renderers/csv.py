@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Finding
 from ext4audit.renderers import (
     Audited,
     Page,
@@ -99,6 +98,7 @@ def _of_report(name: str, report: Report) -> Iterator[dict[str, str]]:
 def _finding(row: Row) -> dict[str, str]:
     finding = row.finding
     cited = [f"{c.label}: {c.value} ({c.origin})" for c in finding.citations]
+    unmounted = {"device": finding.device, "mount_point": finding.mount_point}
     return {
         "kind": "finding",
         "rule": row.rule.code,
@@ -106,19 +106,13 @@ def _finding(row: Row) -> dict[str, str]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "state": row.state,
-        **(_subject(row.about) or _unmounted(finding)),
-        "fact": finding.fact,
+        **(_subject(row.about) or unmounted),
+        "fact": finding.numbered_fact,
         "message": finding.message,
         "evidence": "; ".join(cited),
         **_remedy(row),
         **_suppression(row),
     }
-
-
-def _unmounted(finding: Finding) -> dict[str, str]:
-    """Return the device or the fstab mount point that a finding of the host is about."""
-    point = finding.fact if finding.fact.startswith("/") else ""
-    return {"device": finding.device, "mount_point": point}
 
 
 def _fixed(gone: FixedFinding, fs: Filesystem | None) -> dict[str, str]:

@@ -124,7 +124,7 @@ def _weight(row: Row) -> tuple[int, int]:
 
 
 def _info(series: Sequence[Row]) -> _Labels:
-    facts = dict.fromkeys(sorted(row.finding.fact for row in series if row.finding.fact))
+    facts = dict.fromkeys(sorted(filter(None, (row.finding.numbered_fact for row in series))))
     worst = series[0]
     return {
         **_subject(worst),

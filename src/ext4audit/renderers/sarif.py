@@ -319,7 +319,7 @@ def _result_properties(finding: Finding) -> _Result:
     return {
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
-        "fact": visible(finding.fact),
+        "fact": visible(finding.numbered_fact),
         "remedies": list(remedy_lines(finding, commands=True)),
     }
 

@@ -202,6 +202,18 @@ def test_subject_of_a_host_finding(fact: str, subject: tuple[str | None, str | N
     assert (found["device"], found["mount_point"]) == subject
 
 
+@pytest.mark.parametrize(("fact", "device"), [("/data", "/dev/sda"), ("/backup", None)])
+def test_equal_findings_have_the_same_subject(fact: str, device: str | None) -> None:
+    """Two equal lines of fstab are two findings about one mount point: only the facts differ."""
+    of = changed(
+        report(host(filesystem()), old_kernel),
+        lambda _, finding: finding._replace(fact=fact, number=2),
+    )
+    (verdict,) = json_document(of)["verdicts"]
+    (found,) = verdict["findings"]
+    assert (found["device"], found["mount_point"], found["fact"]) == (device, fact, f"{fact} #2")
+
+
 def test_finding_about_a_copy_names_its_device() -> None:
     """A finding about the copy names its device, so that nobody runs e2fsck on the mounted one."""
     of = changed(

@@ -48,7 +48,7 @@ def verdict_object(
 
 def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
     """Return one finding with the filesystem that it is about, so that readers need no join."""
-    unmounted = finding.fact if fs is None and finding.fact.startswith("/") else None
+    points = fs.mount_points if fs else tuple(filter(None, [finding.mount_point]))
     return {
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
@@ -60,7 +60,7 @@ def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
         "known": finding.known,
         "summary": finding.short,
         "device": fs.device if fs else finding.device or None,
-        "mount_point": fs.mount_points[0] if fs and fs.mount_points else unmounted,
+        "mount_point": next(iter(points), None),
     }
 
 
