@@ -10,10 +10,11 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Unknown, Why
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Layer, Provenance
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.parsers import parse_dm_table
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur001_barrier_disabled import check
 from support.builders import (
@@ -52,6 +53,13 @@ def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
         kind="dm-linear",
         below=known(below),
     )
+
+
+def mapped(table: str | None, *, cache: str = "write back", uuid: str = "LVM-x") -> BlockDevice:
+    """Build a mapped device over a write-through disk; None is a table that only root can read."""
+    parsed = known(parse_dm_table(table)) if table else unknown("device-mapper table of 252:0")
+    below = dm(member("sdb", 16, through=True), cache=cache)
+    return replace(below, kind="dm", dm=DmDevice("vg0-data", uuid, parsed))
 
 
 def with_nobarrier(device: BlockDevice, *tokens: str, **changes: Any) -> Filesystem:
@@ -105,6 +113,26 @@ STACKS = {
     "dm that still says write back": (dm(member("sdb", 16, through=True)), DOUBTFUL),
     "dm, write through": (dm(member("sdb", 16, through=True), cache="write through"), HARMLESS),
     "dm, overridden above write back": (dm(member("sdb", 16), cache="write through"), CRITICAL),
+    "thin volume": (mapped("0 2048 thin 253:4 1"), CRITICAL),
+    "LVM cache, writeback": (
+        mapped("0 2048 cache 253:1 253:2 253:3 128 2 metadata2 writeback smq 0"),
+        CRITICAL,
+    ),
+    "LVM cache, writethrough": (
+        mapped("0 2048 cache 253:1 253:2 253:3 128 2 metadata2 writethrough smq 0"),
+        DOUBTFUL,
+    ),
+    "dm-writecache": (mapped("0 2048 writecache s 253:1 253:2 4096 0"), CRITICAL),
+    "dm-clone": (mapped("0 2048 clone 253:1 253:2 253:3 8"), CRITICAL),
+    "dm-integrity": (mapped("0 2048 integrity 8:16 0 4 J 0", uuid="CRYPT-INTEGRITY-x"), CRITICAL),
+    "a linear segment and a thin one": (
+        mapped("0 8 linear 8:16 0\n8 2048 thin 253:4 1"),
+        CRITICAL,
+    ),
+    "dm-crypt": (mapped("0 2048 crypt aes-xts-plain64 :64:logon:x 0 8:16 4096"), DOUBTFUL),
+    "table not seen, write back": (mapped(None), UNKNOWN),
+    "table not seen, write through": (mapped(None, cache="write through"), HARMLESS),
+    "LUKS, table not seen": (mapped(None, uuid="CRYPT-LUKS2-x"), DOUBTFUL),
     "AWS instance store": (disk(model="Amazon EC2 NVMe Instance Storage"), HIGH),
     "GCP local SSD": (
         disk(udev=(("DEVLINKS", "/dev/disk/by-id/google-local-ssd-0"),)),

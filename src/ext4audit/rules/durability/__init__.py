@@ -4,16 +4,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 """Parts of models or udev links of disks that are lost with their virtual machine."""
+DELAYING = frozenset({"thin", "cache", "clone", "writecache", "integrity"})
+"""Targets that keep completed writes, or their mappings or tags, in memory until a flush, or for a
+second or longer, whatever the caches below are (Documentation/admin-guide/device-mapper)."""
+WRITTEN_THROUGH = frozenset({"writethrough", "passthrough"})
+"""Modes of the target cache in which the device below has every completed write."""
+NOT_DELAYING = ("CRYPT-LUKS", "CRYPT-PLAIN", "mpath-", "part")
+"""UUID prefixes of devices that have none of these targets: dm-crypt, multipath and partitions."""
 
 
 class Part(NamedTuple):
-    """The effect of missing cache flushes on one leaf device of the stack.
+    """The effect of missing cache flushes on one device of the stack: a leaf, or one that delays.
 
     `sentence` describes the effect; `severity` grades running without flushes on this device.
     `gap` is the unknown that the severity depends on.
@@ -28,12 +35,12 @@ class Part(NamedTuple):
 
 
 def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, ...]:
-    """Grade every leaf device of a stack for running without flushes from the filesystem.
+    """Grade the devices of a stack for running without flushes from the filesystem.
 
-    The device of an external journal is included, because commits go there.
-    The cache mode that a stacked device reports is not used if its members are visible: it is
-    inherited at creation, and md reports "write back" for any members (md.c, 5.10 to
-    6.18).
+    They are its leaf devices and the targets that delay writes. The device of an external journal
+    is included, because commits go there. The cache mode that a stacked device reports is not used
+    if its members are visible: it is inherited at creation, and md reports "write back" for any
+    members (md.c, 5.10 to 6.18).
     """
     return (*_parts(device, host, frozenset({fs.device_number})), *_of_journal(fs, host))
 
@@ -74,6 +81,33 @@ def _parts(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterat
             yield from _loop(each, host, passed)
         elif not each.known_below:
             yield _leaf(each)
+        if each.dm is not None:
+            yield from _delay(each, each.dm)
+
+
+def _delay(device: BlockDevice, dm: DmDevice) -> Iterator[Part]:
+    """Grade a device-mapper device by its targets; nothing if none of them delays writes.
+
+    A device with such a target reports "write back" when its table is loaded: if it reports
+    "write through", its table is not needed.
+    """
+    cache = device.queue.write_cache
+    is_write_through = isinstance(cache, Known) and cache.value == "write through"
+    label = f"targets of {device.name}"
+    if isinstance(dm.table, Known):
+        targets = sorted({each.target for each in dm.table.value if _delays(each)})
+        if targets:
+            sentence = "its target can lose completed writes until it is flushed"
+            cite = Citation(label, ", ".join(targets), dm.table.origin)
+            yield Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)
+    elif not (dm.uuid.startswith(NOT_DELAYING) or is_write_through):
+        sentence = "it is unknown whether its target keeps writes in memory"
+        cite = Citation(label, f"unknown: {dm.table.detail}", dm.table.what)
+        yield Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, dm.table)
+
+
+def _delays(segment: DmSegment) -> bool:
+    return segment.target in DELAYING and WRITTEN_THROUGH.isdisjoint(segment.arguments)
 
 
 def _is_loop(device: BlockDevice) -> bool:
