@@ -121,6 +121,16 @@ def test_severity_with_unwritten_extents_is_low_and_likely(
     assert ("prevent it for most files" in finding.message) is (not tokens)
 
 
+def test_files_without_extents_have_no_unwritten_blocks() -> None:
+    """An ext3 that is mounted as ext4 lists both options, but maps its files without extents."""
+    old = superblock(features=superblock().features - {"extent"})
+    finding = finding_of(writeback(superblock=known(old)))
+    assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.CONFIRMED)
+    unread = verdict_of(writeback(superblock=unknown("superblock")))
+    assert unread.findings[0].severity is Severity.LOW
+    assert [gap.what for gap in unread.unknowns] == ["superblock"]
+
+
 def test_severity_on_kernels_without_dioread_nolock_by_default() -> None:
     """Before 5.6 dioread_nolock is off by default."""
     fs = filesystem(options=known(options(WRITEBACK, release="4.19.0-26-amd64")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import MOUNT_TABLE, for_wording, is_surely, need
+from ext4audit.evidence import MOUNT_TABLE, Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -42,9 +42,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     high if several users or containers share the filesystem (/home, /var/lib/docker,
     /var/lib/kubelet and similar mount points, or overlays of running containers), because the stale
     data then belongs to others, and info on a read-only mount. Severity is low if delayed
-    allocation and `dioread_nolock` are also in force, which is the default since Linux 5.6: ext4
-    then marks new blocks of most files as unwritten until their data is on the disk, in this mode
-    too.
+    allocation and `dioread_nolock` are also in force, which is the default since Linux 5.6, and the
+    filesystem has the feature `extent`: ext4 then marks new blocks of most files as unwritten until
+    their data is on the disk, in this mode too.
 
     ## Why it matters
 
@@ -88,6 +88,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if severity is Severity.MEDIUM:
         need(fs.mounted_here, host.mounts, host.container)
+    elif severity is Severity.LOW:
+        need(fs.superblock)
 
 
 def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
@@ -109,8 +111,11 @@ def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
 def _marks_unwritten(fs: Filesystem) -> bool:
     """Return whether new blocks of most files are unwritten extents until the data is on disk.
 
-    ext4_should_dioread_nolock(): with delalloc and dioread_nolock, for files that use extents.
+    ext4_should_dioread_nolock(): with delalloc and dioread_nolock, for files that use extents. The
+    options are listed without the feature too, as on an ext3 that is mounted as ext4 (6.18).
     """
+    if isinstance(fs.superblock, Known) and "extent" not in fs.superblock.value.features:
+        return False
     options = need(fs.options)
     return for_wording(options.token("delalloc"), "") == "delalloc" and (
         for_wording(options.token("dioread_nolock"), "") == "dioread_nolock"
