@@ -292,6 +292,15 @@ def test_unknown_cache_is_assumed_volatile_and_reported(fs: Filesystem, gap: Unk
     assert verdict.unknowns == (gap,)
 
 
+def test_unknown_cache_beside_an_instance_store_is_reported() -> None:
+    """The instance store is high for sure, and the other disk may be critical."""
+    store = disk("nvme1n1", DeviceNumber(259, 1), model="Amazon EC2 NVMe Instance Storage")
+    unseen = disk("sdc", DeviceNumber(8, 32), UNKNOWN_CACHE)
+    verdict = verdict_of(with_nobarrier(raid([store, unseen])))
+    assert verdict.findings[0].severity is Severity.HIGH
+    assert verdict.unknowns == (UNKNOWN_CACHE.write_cache,)
+
+
 def test_cites_every_device_and_the_origin_of_the_option() -> None:
     """The finding cites the option, its origin, fstab, and the cache of each member."""
     fs = with_nobarrier(

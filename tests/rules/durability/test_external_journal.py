@@ -8,12 +8,14 @@ import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
 from ext4audit.report import Verdict
-from ext4audit.rules.durability.dur001_barrier_disabled import check
-from support.builders import disk, filesystem, host, known, options, queue, unknown
+from ext4audit.rule import Rule
+from ext4audit.rules.durability import dur001_barrier_disabled as dur001
+from ext4audit.rules.durability import dur004_async_journal_commit as dur004
+from support.builders import disk, filesystem, host, known, options, queue, superblock, unknown
 from support.hosts.evidence_host import DATA_UUID, TAKEN_AT, debian_host, dumpe2fs_text
 
 
@@ -23,7 +25,7 @@ def journaled(journal: Any) -> Verdict:
     fs = filesystem(
         stack=known(through), journal_stack=journal, options=known(options("nobarrier"))
     )
-    return judge(check, fs, host(fs))
+    return judge(dur001.check, fs, host(fs))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,31 @@ def test_dur001_severity_by_disk_of_the_external_journal(
     assert finding.severity is severity
     assert words in finding.message
     assert bool(verdict.unknowns) is (severity is Severity.HIGH)
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [unknown("superblock"), known(superblock(journal_bytes=None, block_bytes=None))],
+    ids=["not read", "from the ioctl"],
+)
+@pytest.mark.parametrize(
+    ("rule", "tokens", "severity"),
+    [
+        (dur001.check, ("nobarrier",), Severity.INFO),
+        (dur004.check, ("data=writeback", "journal_async_commit"), Severity.MEDIUM),
+    ],
+)
+def test_gap_where_the_superblock_does_not_place_the_journal(
+    rule: Rule, tokens: tuple[str, ...], severity: Severity, unread: Any
+) -> None:
+    """The journal may be on a disk with a volatile cache, which only the superblock names."""
+    through = known(disk(limits=queue(write_cache="write through")))
+    fs = filesystem(stack=through, superblock=unread, options=known(options(*tokens)))
+    verdict = judge(rule, fs, host(fs))
+    assert verdict.findings[0].severity is severity
+    assert [gap.what for gap in verdict.unknowns] == [
+        "superblock" if isinstance(unread, Unknown) else "place of the journal"
+    ]
 
 
 def test_device_number_of_an_external_journal() -> None:

@@ -7,6 +7,7 @@ from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
+from ext4audit.rules.shared import place_of_journal, superblock_field
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 """Parts of models or udev links of disks that are lost with their virtual machine."""
@@ -48,7 +49,12 @@ def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, 
 def _of_journal(fs: Filesystem, host: Host) -> Iterator[Part]:
     """Grade the leaf devices of an external journal; an internal journal yields nothing."""
     journal = fs.journal_stack
-    if isinstance(journal, Unknown):
+    place = superblock_field(fs, "place of the journal", place_of_journal)
+    if journal is None and isinstance(place, Unknown):
+        sentence = "it is unknown whether the journal is on another device"
+        cite = Citation("device of the journal", f"unknown: {place.detail}", place.what)
+        yield Part("the journal", Severity.INFO, Confidence.POSSIBLE, sentence, cite, place)
+    elif isinstance(journal, Unknown):
         sentence = "whether its write cache is volatile is unknown"
         cite = Citation("device of the journal", f"unknown: {journal.detail}", journal.what)
         device = "the journal's device"
@@ -61,6 +67,13 @@ def _of_journal(fs: Filesystem, host: Host) -> Iterator[Part]:
 def worst(parts: tuple[Part, ...]) -> Part:
     """Return the part with the highest severity, which decides the grade of the stack."""
     return min(parts, key=lambda part: part.severity.rank)
+
+
+def gaps_of(parts: tuple[Part, ...]) -> tuple[Unknown, ...]:
+    """Return the unknowns that could make the grade of the stack worse."""
+    if worst(parts).severity is Severity.CRITICAL:
+        return ()
+    return tuple(part.gap for part in parts if part.gap is not None)
 
 
 def still_claims_write_back(device: BlockDevice) -> Citation | None:

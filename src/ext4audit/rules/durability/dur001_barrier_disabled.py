@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, is_surely, need
+from ext4audit.evidence import Known, is_surely, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
+from ext4audit.rules.durability import Part, gaps_of, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared import cite_option, what_else_sets_it
 
 NO_FLUSH = "Write barriers are disabled, so fsync() and journal commits do not flush write caches"
@@ -88,9 +88,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     claim = still_claims_write_back(fs.stack.value)
     citations = (*_citations(parts), *((claim,) if claim else ()))
     yield _finding(fs, host, _grade(parts, claim), _sentence(parts), citations)
-    gap = worst(parts).gap
-    if gap is not None:
-        raise Undetermined((gap,))
+    raise_for(gaps_of(parts))
 
 
 def _grade(parts: tuple[Part, ...], claim: Citation | None) -> tuple[Severity, Confidence]:

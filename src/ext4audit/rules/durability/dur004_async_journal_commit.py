@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need
+from ext4audit.evidence import Known, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.durability import parts_below, worst
+from ext4audit.rules.durability import gaps_of, parts_below, worst
 from ext4audit.rules.shared import (
     cite_not_in_force,
     cite_option,
@@ -70,9 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         remedies=(_remedy(fs, host),),
         summary=f"{NAME}: a power failure can lose committed blocks",
     )
-    gap = worst(parts_below(fs, need(fs.stack), host)).gap
-    if gap is not None:
-        raise Undetermined((gap,))
+    raise_for(gaps_of(parts_below(fs, need(fs.stack), host)))
 
 
 def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Citation, ...]]:

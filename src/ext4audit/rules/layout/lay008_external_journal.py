@@ -11,7 +11,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import place_of_journal, superblock_field
 
 PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
 
@@ -51,7 +51,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     superblock = need(fs.superblock)
     if not superblock.has_journal:
         raise NotApplicable("it has no journal")
-    where = need(superblock_field(fs, "place of the journal", _place))
+    where = need(superblock_field(fs, "place of the journal", place_of_journal))
     encoded = superblock.external_journal
     if not encoded:
         yield Citation("journal", where, origin_of(fs.superblock))
@@ -78,15 +78,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if not exposed:
         need(fs.stack, host.devices)
-
-
-def _place(superblock: Superblock) -> str | None:
-    """Return where the journal is, None if unknown."""
-    if superblock.journal_inode:
-        return f"inode {superblock.journal_inode}"
-    if superblock.journal_bytes:
-        return "inside the filesystem"
-    return "on another device" if superblock.journal_device else None
 
 
 def _device(

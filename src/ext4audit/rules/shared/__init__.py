@@ -281,6 +281,17 @@ def superblock_field(
     return Known(value, fs.superblock.origin)
 
 
+def place_of_journal(superblock: Superblock) -> str | None:
+    """Return where the journal is, None if unknown: the ioctl that works without root omits it."""
+    if not superblock.has_journal:
+        return "none"
+    if superblock.journal_inode:
+        return f"inode {superblock.journal_inode}"
+    if superblock.journal_bytes:
+        return "inside the filesystem"
+    return "on another device" if superblock.journal_device else None
+
+
 def _device_hint(fs: Filesystem) -> str:
     """Return how to read the rest of the superblock; empty if dumpe2fs was used already.
 
