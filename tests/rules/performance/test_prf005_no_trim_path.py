@@ -81,6 +81,18 @@ def on_ssd(**changes: Any) -> Filesystem:
             id="fstab names it for another mount point",
         ),
         pytest.param(
+            on_ssd(fstab=known((fstab_entry(mount_point="//data/"),))),
+            TIMER_ENABLED,
+            Outcome.PASS,
+            id="fstab spells its mount point in another way",
+        ),
+        pytest.param(
+            on_ssd(fstab=known((fstab_entry("X-fstrim.notrim", mount_point="/data/"),))),
+            {**TIMER_ENABLED, "trims_all": known(value=True)},
+            Outcome.FAIL,
+            id="fstab excludes it, spelled in another way",
+        ),
+        pytest.param(
             on_ssd(fstab=known((fstab_entry("X-fstrim.notrim"),))),
             {**TIMER_ENABLED, "trims_all": known(value=True)},
             Outcome.FAIL,

@@ -352,7 +352,7 @@ def _names(
     mount_points: tuple[str, ...], _: tuple[Mount, ...], entries: tuple[FstabEntry, ...]
 ) -> bool | None:
     """Return whether fstab includes a filesystem in trimming, None if it has no entry for it."""
-    lines = [each.line for each in entries if each.line.mount_point in mount_points]
+    lines = [each.line for each in entries if each.place in mount_points]
     if any(NEVER_TRIMMED in line.options for line in lines):
         return False
     return True if lines or "/" in mount_points else None
