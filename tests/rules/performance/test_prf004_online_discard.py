@@ -164,6 +164,15 @@ LOOP_DEVICE = disk(
     "loop0", DeviceNumber(7, 0), SUPPORTS_DISCARD, kind="loop", loop=loop(known((SATA,))).loop
 )
 
+POOL = disk(
+    "dm-2",
+    DeviceNumber(254, 2),
+    SUPPORTS_DISCARD,
+    kind="dm",
+    dm=DmDevice("vg-pool-tpool", "LVM-b-tpool", unknown("table")),
+    below=known((SATA,)),
+)
+
 
 @pytest.mark.parametrize(
     ("stack", "changes"),
@@ -174,6 +183,11 @@ LOOP_DEVICE = disk(
         pytest.param(SATA, {"virtualization": "microsoft"}, id="a cloud image on Azure"),
         pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
         pytest.param(dm_device_on(SATA, "dm-thin"), {}, id="a thin volume"),
+        pytest.param(
+            dm_device_on(POOL, "dm", dm=DmDevice("vg-lv", "LVM-a", unknown("table"))),
+            {},
+            id="a thin volume, without root",
+        ),
         pytest.param(LOOP_DEVICE, {}, id="a loop device"),
         pytest.param(disk("zram1", limits=SUPPORTS_DISCARD), {}, id="compressed memory"),
         pytest.param(disk("ram0", limits=SUPPORTS_DISCARD), {}, id="a RAM disk"),

@@ -9,11 +9,11 @@ from ext4audit.facts.devices import BlockDevice, ThinPool
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import POOL_OF_LVM
 from ext4audit.rules.shared.quantities import percent
 
 FULL = (95, Severity.HIGH), (85, Severity.MEDIUM)
 """Thresholds of used blocks in percent, and their severities."""
-POOL_OF_LVM = "-tpool"
 NO_POOL = ("LVM-", "CRYPT-", "mpath-", "part")
 """UUID prefixes of other device-mapper devices; the UUID of an LVM pool ends in -tpool."""
 

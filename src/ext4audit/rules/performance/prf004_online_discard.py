@@ -12,6 +12,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_virtual
 from ext4audit.rules.shared import (
     NO_DISCARD,
+    POOL_OF_LVM,
     TIMER,
     cite_discard,
     cite_fstrim,
@@ -128,11 +129,19 @@ def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
         words = "their latency varies widely on instance storage"
         yield Grade(Severity.MEDIUM, Confidence.LIKELY, words, f"{ONLINE} on EC2 instance storage")
     virtual = for_wording(host.virtualization, None) is not None
-    thin = any(node.loop is not None or node.kind == "dm-thin" for node in nodes)
-    thin = thin or any(map(is_in_memory, leaves))
+    thin = any(map(_is_thin, nodes)) or any(map(is_in_memory, leaves))
     if thin or virtual or _is_virtual_by_name(device):
         yield Grade(None, Confidence.CONFIRMED, "they return space to the layer below", "")
     yield from _physical_grades(nodes, leaves, host, is_trimmed=_is_trimmed(fs, host))
+
+
+def _is_thin(node: BlockDevice) -> bool:
+    """Return whether it is a loop device, a thin volume, or an LVM thin pool below one.
+
+    Only root can read the table that names the target, but anyone the UUID.
+    """
+    is_pool = node.dm is not None and node.dm.uuid.endswith(POOL_OF_LVM)
+    return node.loop is not None or node.kind == "dm-thin" or is_pool
 
 
 def _is_trimmed(fs: Filesystem, host: Host) -> bool:

@@ -64,6 +64,8 @@ IN_SUPERBLOCK = frozenset(
         Provenance.SUPERBLOCK_FIELD,
     }
 )
+POOL_OF_LVM = "-tpool"
+"""The end of the UUID of an LVM thin pool, which only its thin volumes are built on."""
 
 
 def is_in_memory(device: BlockDevice) -> bool:
