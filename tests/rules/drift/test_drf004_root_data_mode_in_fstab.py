@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Known
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
@@ -17,6 +17,7 @@ from support.builders import (
     filesystem,
     fstab_entry,
     host,
+    kernel,
     known,
     mount,
     options,
@@ -86,6 +87,86 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
 def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Outcome) -> None:
     """The mode must be in force before fstab is read, otherwise the remount at boot fails."""
     assert verdict(fs, *arguments).outcome is outcome
+
+
+def judged_on(release: str, fs: Filesystem, *arguments: str, **changes: Any) -> Verdict:
+    """Judge one filesystem on a host with this kernel."""
+    return verdict(fs, *arguments, kernel=known(kernel(release, "")), **changes)
+
+
+@pytest.mark.parametrize(
+    ("release", "fs", "arguments", "outcome"),
+    [
+        ("6.18.0", root_filesystem("nodelalloc"), (), Outcome.FAIL),
+        ("6.18.0", root_filesystem("nombcache"), (), Outcome.FAIL),
+        ("6.18.0", root_filesystem("no_mbcache"), (), Outcome.FAIL),
+        ("6.18.0", root_filesystem("dax=never"), (), Outcome.FAIL),
+        ("6.12.95", root_filesystem("nodelalloc"), (), Outcome.PASS),
+        ("5.4.0", root_filesystem("dax"), (), Outcome.PASS),
+        # A remount turns delayed allocation on, and keeps a state that is in force.
+        ("6.18.0", root_filesystem("delalloc", live="nodelalloc"), (), Outcome.PASS),
+        ("6.18.0", root_filesystem("nodelalloc", live="nodelalloc"), (), Outcome.PASS),
+        ("6.18.0", root_filesystem("nodelalloc"), ("rootflags=nodelalloc",), Outcome.PASS),
+        ("6.18.0", root_filesystem("nodelalloc", superblock=STRING), (), Outcome.PASS),
+        (
+            "6.18.0",
+            root_filesystem("nodelalloc", superblock=known(superblock(features=frozenset()))),
+            (),
+            Outcome.FAIL,
+        ),
+        (
+            "6.18.0",
+            root_filesystem("nombcache", options=known(options(complete=False))),
+            (),
+            Outcome.UNDETERMINED,
+        ),
+    ],
+)
+def test_drf004_other_options_that_a_remount_refuses(
+    release: str, fs: Filesystem, arguments: tuple[str, ...], outcome: Outcome
+) -> None:
+    """6.18 refuses each of them in a remount to rw, and the filesystem stays ro."""
+    assert judged_on(release, fs, *arguments).outcome is outcome
+
+
+def test_drf004_on_an_unknown_kernel() -> None:
+    """Whether a remount turns delayed allocation off depends on its version."""
+    unread = unknown("kernel")
+    assert verdict(root_filesystem("nodelalloc"), kernel=unread).outcome is Outcome.UNDETERMINED
+    assert verdict(root_filesystem("nombcache"), kernel=unread).outcome is Outcome.FAIL
+
+
+def test_drf004_reports_each_option_by_itself() -> None:
+    """A data mode keeps the name that its finding always had."""
+    found = judged_on("6.18.0", root_filesystem("data=journal", "nodelalloc"))
+    assert [each.fact for each in found.findings] == ["", "nodelalloc"]
+    assert {each.severity for each in found.findings} == {Severity.CRITICAL}
+    assert [r.summary for r in found.findings[1].remedies] == [
+        "Remove nodelalloc from fstab. PRF003 reports nodelalloc."
+    ]
+
+
+def test_drf004_keeps_what_a_profile_requires() -> None:
+    """The root needs it on the kernel command line too, which no command edits."""
+    tidb = (ActiveProfile(all_profiles()["tidb"]),)
+    (finding,) = judged_on("6.18.0", root_filesystem("nodelalloc"), profiles=tidb).findings
+    (remedy,) = finding.remedies
+    assert (remedy.steps, "rootflags=" in remedy.summary) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [((), Outcome.PASS), (("rootflags=nodelalloc",), Outcome.FAIL)],
+    ids=["DRF004 reports it", "the boot sets it"],
+)
+def test_drf002_leaves_to_drf004_what_it_reports(
+    arguments: tuple[str, ...], outcome: Outcome
+) -> None:
+    """One entry leads to one finding, and drift that no remount spoils to one of DRF002."""
+    fs = root_filesystem("nodelalloc", "relatime")
+    changes: dict[str, Any] = {"kernel": known(kernel("6.18.0", ""))}
+    found = judge(not_active, fs, host(fs, kernel_arguments=known(arguments), **changes))
+    assert found.outcome is outcome
 
 
 def test_drf004_in_a_container_and_without_the_command_line() -> None:

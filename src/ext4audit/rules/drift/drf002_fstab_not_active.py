@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need, raise_for
+from ext4audit.evidence import Known, Unknown, is_surely, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
 from ext4audit.facts.options import canonical, spec_named
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift import Drift, Refusals, findings_of, listed, refusals_of, wrong_tokens
+from ext4audit.rules.drift import (
+    Drift,
+    Refusals,
+    findings_of,
+    listed,
+    refusals_of,
+    refused_by_remount,
+    wrong_tokens,
+)
 from ext4audit.rules.shared import in_brief, pronoun, series, verb
 from ext4audit.rules.shared.demands import (
     discouraged,
@@ -30,6 +38,7 @@ from ext4audit.rules.shared.mount_config import (
     configured_flags,
     doubtful_repeats,
     severity_of,
+    tokens_by_name,
 )
 
 
@@ -46,9 +55,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Options and per-mount flags that are set in the fstab entry of a mounted filesystem but are not
     in force; and options in the entry that this kernel's ext4 refuses, alone or in combination, or
     accepts and ignores. SEC002 checks `nosuid`, `nodev` and `noexec`, and DRF004 checks the data
-    mode of the root filesystem. If several entries mount the same filesystem, the ext4 options of
-    the later entries have no effect, and the rule reports them as well. It also reports a second
-    entry for one mount point, which is never used.
+    mode of the root filesystem and what else its remount cannot set. If several entries mount the
+    same filesystem, the ext4 options of the later entries have no effect, and the rule reports them
+    as well. It also reports a second entry for one mount point, which is never used.
 
     ## Why it matters
 
@@ -74,7 +83,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         refusals = refusals_of(fs, host, intent, options)
         gaps += refusals.gaps
         yield from findings_of(refusals, intent, planned=host.planned)
-        configured = _compare(_judged_here(intent, refusals), options, gaps)
+        configured = _compare(_judged_here(host, intent, refusals, options), options, gaps)
         flags = sorted(_missing_flags(intent))
         if configured or flags:
             yield _finding(fs, host, configured, flags, intent)
@@ -93,12 +102,24 @@ def _missing_flags(intent: MountConfig) -> frozenset[str]:
     return asked - intent.live_flags - of_superblock - elsewhere
 
 
-def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
+def _judged_here(
+    host: Host, intent: MountConfig, refusals: Refusals, options: EffectiveOptions
+) -> Mapping[str, str]:
     """Return the tokens that an entry sets, except refused or ignored ones and those of DRF004."""
-    elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
+    elsewhere = set(_of_root(host, intent, options)) if intent.mount.mount_point == "/" else set()
     without = {canonical(token) for token in refusals.tokens}
     elsewhere |= {name for name, token in intent.tokens.items() if token in without}
     return {name: token for name, token in intent.tokens.items() if name not in elsewhere}
+
+
+def _of_root(host: Host, intent: MountConfig, options: EffectiveOptions) -> Iterator[str]:
+    """Yield the names of the options of the root's entry that DRF004 judges."""
+    boot = tokens_by_name(intent.boot_options)
+    for name, token in intent.tokens.items():
+        option = options.find(name)
+        before = boot.get(name) or (option.baseline if option else None)
+        if is_surely(refused_by_remount(host, name, token)) and (name == "data" or before != token):
+            yield name
 
 
 def _compare(

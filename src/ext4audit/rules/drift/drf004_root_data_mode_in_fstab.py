@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
+from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.options import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.demands import discouraged, warning_text
+from ext4audit.rules.drift import REFUSED_SINCE, refused_by_remount
+from ext4audit.rules.shared.demands import demanded, discouraged, required_by, warning_text
 from ext4audit.rules.shared.mount_config import CMDLINE, MountConfig, configs_of
+
+DEFAULTS = {"data": "data=ordered", "delalloc": "delalloc"}
 
 
 @rule(
@@ -31,17 +35,18 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the fstab entry of the root filesystem sets a data mode that is not in force and that
-    neither `rootflags=` nor the superblock sets before fstab is read.
+    neither `rootflags=` nor the superblock sets before fstab is read. The same goes for other
+    options that a remount cannot set: `nombcache`, `dax=`, and `nodelalloc` since Linux 6.13.
 
     ## Why it matters
 
     The kernel or the initramfs mounts the root filesystem, usually read-only, and the boot then
-    remounts it with the options of fstab. ext4 refuses a remount that changes the data mode, so
-    the root filesystem stays read-only and services fail.
+    remounts it with the options of fstab. ext4 refuses a remount that changes the data mode or
+    sets such an option, so the root filesystem stays read-only and services fail.
 
     ## Remedy
 
-    Remove `data=` from the entry. To use the mode, set it in the superblock, or in `rootflags=` on
+    Remove the option from the entry. To use it, set it in the superblock, or in `rootflags=` on
     the kernel command line. DUR003 and PRF007 describe the cost of writeback and journal.
 
     ## When to ignore
@@ -50,21 +55,37 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     this) and the entry was edited after the last boot. A mode that is in force is not reported.
     """
     intent = _root_config(fs, host)
-    wanted = intent.tokens.get("data")
-    if wanted is None:
-        raise NotApplicable("fstab sets no data mode for the root filesystem")
-    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
-        raise NotApplicable("it has no journal")
-    in_force = need(need(fs.options).token("data"))
-    yield from _cite(fs, intent)
-    if wanted == in_force:
+    judged = _judged(fs, intent)
+    options = need(fs.options)
+    missing = {n: w for n, w in judged.items() if not _is_in_force(options, n, w)}
+    yield from _cite(fs, intent, judged)
+    refused = {n: w for n, w in missing.items() if need(refused_by_remount(host, n, w))}
+    if not refused:
         return
     arguments = need(host.kernel_arguments)
-    before = next(_data_modes(intent.boot_options), None) or _stored_mode(need(fs.superblock))
-    if wanted != before:
-        # Without an argument the kernel mounts the root read-only.
-        modes = [argument for argument in arguments if argument in {"ro", "rw"}]
-        yield _finding(fs, host, intent, wanted, writable=modes[-1:] == ["rw"])
+    # Without an argument the kernel mounts the root read-only.
+    writable = [word for word in arguments if word in {"ro", "rw"}][-1:] == ["rw"]
+    for name, wanted in refused.items():
+        before = next(_states(intent.boot_options, name), None)
+        if wanted != (before or _stored(need(fs.superblock), name)):
+            yield _finding(fs, host, intent, (name, wanted), writable=writable)
+
+
+def _judged(fs: Filesystem, intent: MountConfig) -> dict[str, str]:
+    """Return the tokens of fstab that a remount may refuse, by name, at least one."""
+    judged = {name: word for name, word in intent.tokens.items() if name in REFUSED_SINCE}
+    if not judged:
+        raise NotApplicable("fstab sets no data mode for the root filesystem")
+    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
+        judged.pop("data", None)
+    if not judged:
+        raise NotApplicable("it has no journal")
+    return judged
+
+
+def _is_in_force(options: EffectiveOptions, name: str, token: str) -> bool:
+    """Return whether a token is in force; raises Undetermined if that is unknown."""
+    return not options.lacks(name) and need(options.token(name)) == token
 
 
 def _root_config(fs: Filesystem, host: Host) -> MountConfig:
@@ -78,31 +99,32 @@ def _root_config(fs: Filesystem, host: Host) -> MountConfig:
     return intent
 
 
-def _cite(fs: Filesystem, intent: MountConfig) -> Iterator[Citation]:
-    option = option_of(fs, "data")
-    if option is not None:
+def _cite(fs: Filesystem, intent: MountConfig, names: Iterable[str]) -> Iterator[Citation]:
+    for option in filter(None, (option_of(fs, name) for name in names)):
         yield Citation("in force", option.token, option.origin)
     yield from intent.cite()
 
 
-def _stored_mode(superblock: Superblock) -> str:
-    """Return the data mode of a mount without options: from the string, the bits, or ordered."""
-    string = next(_data_modes(superblock.mount_option_string.split(",")), None)
-    bits = spec_named("data").superblock_bits
-    modes = (bits[bit] for bit in superblock.default_mount_options if bit in bits)
-    return string or next(modes, "data=ordered")
+def _stored(superblock: Superblock, name: str) -> str:
+    """Return the token of a mount without options: from the string, the bits, or the default."""
+    string = next(_states(superblock.mount_option_string.split(","), name), None)
+    bits = spec_named(name).superblock_bits
+    states = (bits[bit] for bit in superblock.default_mount_options if bit in bits)
+    return string or next(states, DEFAULTS.get(name, ""))
 
 
-def _data_modes(tokens: tuple[str, ...] | list[str]) -> Iterator[str]:
-    """Yield the data modes among the tokens in reverse order: the last token wins."""
+def _states(tokens: Sequence[str], name: str) -> Iterator[str]:
+    """Yield the states of an option among the tokens in reverse order: the last token wins."""
     for spec, token in filter(None, map(recognize, reversed(tokens))):
-        if spec.name == "data":
+        if spec.name == name:
             yield token
 
 
 def _finding(
-    fs: Filesystem, host: Host, intent: MountConfig, wanted: str, *, writable: bool
+    fs: Filesystem, host: Host, intent: MountConfig, option: tuple[str, str], *, writable: bool
 ) -> Finding:
+    """Return the finding on an option, given as its name and the token that fstab sets."""
+    name, wanted = option
     stays = "no option of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
     return Finding(
@@ -110,35 +132,57 @@ def _finding(
         f"superblock sets it: the next boot's remount fails, and {stays}.",
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
-        citations=tuple(_cite(fs, intent)),
-        remedies=(*_remove(fs, host, intent, wanted), *_store(fs, host, wanted)),
+        citations=tuple(_cite(fs, intent, [name])),
+        remedies=tuple(_remedies(fs, host, intent, option)),
+        fact="" if name == "data" else wanted,
         summary=f"fstab sets {wanted} for the root: the next boot's remount fails",
     )
 
 
-def _remove(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Iterator[Remedy]:
-    """Yield the edit that removes the data mode from fstab."""
+def _remedies(
+    fs: Filesystem, host: Host, intent: MountConfig, option: tuple[str, str]
+) -> Iterator[Remedy]:
+    """Yield the two remedies, or advice if a profile requires the option."""
+    _, wanted = option
+    profile = demanded(fs, host).get(wanted)
+    if profile is None:
+        yield from _remove(fs, host, intent, option)
+        yield from _store(fs, host, option)
+        return
+    yield Remedy(
+        f"Set {wanted} in rootflags= of the boot loader's configuration as well: "
+        f"{required_by(profile)}.",
+        Disruption.REBOOT,
+    )
+
+
+def _remove(
+    fs: Filesystem, host: Host, intent: MountConfig, option: tuple[str, str]
+) -> Iterator[Remedy]:
+    """Yield the edit that removes the option from fstab."""
+    name, wanted = option
     line = intent.entry.line
-    literal = [token for token in line.options if next(_data_modes([token]), None)]
+    literal = [token for token in line.options if next(_states([token], name), None)]
     steps = remedies.configuration.option_steps(line, literal, ())
     if not steps:
         return
     bad = warning_text(discouraged([wanted], fs, host))
+    what = "its current data mode" if name == "data" else "its current options"
     yield Remedy(
         summary=f"Remove {wanted} from fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,
         steps=steps,
-        trade_off="The root filesystem keeps its current data mode.",
+        trade_off=f"The root filesystem keeps {what}.",
     )
 
 
-def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
-    """Yield the remedy that stores the mode in the superblock, unless a rule reports the mode."""
-    steps = (
-        ()
-        if discouraged([wanted], fs, host)
-        else remedies.options.store_default(fs, "data", wanted)
-    )
+def _store(fs: Filesystem, host: Host, option: tuple[str, str]) -> Iterator[Remedy]:
+    """Yield the remedy that stores the state in the superblock, unless a rule reports it."""
+    name, wanted = option
+    is_storable = wanted in spec_named(name).superblock_bits.values()
+    if not is_storable or discouraged([wanted], fs, host):
+        return
+    steps = remedies.options.store_default(fs, name, wanted)
     if not steps:
         return
     yield Remedy(
