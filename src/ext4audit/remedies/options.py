@@ -371,8 +371,9 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
 
 
 def not_persistent(fs: Filesystem, steps: tuple[Step, ...]) -> str:
-    """Return a sentence if there are steps but none is persistent, otherwise ""."""
-    if not steps or any(each.phase is Phase.PERSISTENT for each in steps):
+    """Return a sentence if there are steps but none is persistent and fstab has no entry, or ""."""
+    lasts = any(each.phase is Phase.PERSISTENT for each in steps) or any(mounting_lines(fs))
+    if not steps or lasts:
         return ""
     return f" It has no fstab entry: also correct {mounted_by(fs)}."
 

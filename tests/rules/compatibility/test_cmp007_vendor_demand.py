@@ -409,16 +409,40 @@ def test_remedy_unmounts_from_linux_6_13(release: str) -> None:
     ]
 
 
-def test_root_remedy_requires_a_restart() -> None:
-    """The root cannot be unmounted: fstab is corrected, and the restart is mentioned."""
-    fs = mounted_with(
-        mounts=(mount("/", flags=("rw", "noatime")),),
-        fstab=known((fstab_entry("noatime", mount_point="/"),)),
+def with_root(**changes: Any) -> Filesystem:
+    """Build the root filesystem, with noatime in force and in fstab."""
+    return mounted_with(
+        **{
+            "mounts": (mount("/", flags=("rw", "noatime")),),
+            "fstab": known((fstab_entry("noatime", mount_point="/"),)),
+            **changes,
+        }
     )
-    remedy = remedy_of(verdict_of(fs, "tidb", release=NEW))
+
+
+def test_root_remedy_requires_a_restart() -> None:
+    """The root cannot be unmounted, and the boot remounts it with the options of fstab.
+
+    That remount would fail with nodelalloc on this kernel: rootflags= must set it (DRF004).
+    """
+    remedy = remedy_of(verdict_of(with_root(), "tidb", release=NEW))
     assert remedy.disruption is Disruption.REBOOT
+    assert "Set nodelalloc in rootflags= of the boot loader" in remedy.summary
     assert "the root cannot be unmounted" in remedy.summary
-    assert not commands(remedy, Phase.IMMEDIATE)
+    assert remedy.steps == ()
+    hidden = remedy_of(verdict_of(with_root(hidden=("nodelalloc",)), "tidb", release=NEW))
+    assert "Clear nodelalloc in the superblock. Set nodelalloc in rootflags=" in hidden.summary
+    old = remedy_of(verdict_of(with_root(), "tidb", release="6.12.95"))
+    assert "persistent: fstab 7: noatime -> noatime,nodelalloc" in step_lines(old.steps)
+
+
+def test_root_remedy_sets_the_other_options_by_commands() -> None:
+    """A remount can change access times; fstab has noatime already."""
+    fs = with_root(mounts=(mount("/"),))
+    remedy = remedy_of(verdict_of(fs, "tidb", release=NEW))
+    assert remedy.summary.startswith("Set noatime in fstab and put it in force. Set nodelalloc in")
+    assert commands(remedy, Phase.IMMEDIATE) == ["mount -o remount,rw,noatime /dev/sda /"]
+    assert not any("nodelalloc" in line for line in step_lines(remedy.steps))
 
 
 @pytest.mark.parametrize(

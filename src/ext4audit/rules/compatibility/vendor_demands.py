@@ -19,6 +19,11 @@ from ext4audit.rules.shared.mount_config import tokens_by_name
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
     """Return the remedy that moves options from the superblock to fstab and mounts again."""
+    if _only_at_boot(fs, host, tokens_by_name(options)):
+        return Remedy(
+            f"Clear {', '.join(options)} in the superblock.{_boot_sentences(fs, options)}",
+            Disruption.REBOOT,
+        )
     return Remedy(
         f"Set {', '.join(options)} in fstab, clear {pronoun(options)} in the superblock, and mount "
         "the filesystem again."
@@ -45,7 +50,9 @@ def in_force_remedy(
 
     `concerned` are the mounts whose atime option is set, by default those where it is required.
     """
-    tokens = tokens_by_name(options)
+    given = tokens_by_name(options)
+    at_boot = _only_at_boot(fs, host, given)
+    tokens = {name: token for name, token in given.items() if name not in at_boot}
     needed = _needed_with(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]
@@ -54,19 +61,42 @@ def in_force_remedy(
     steps = remedies.flags.set_flags_and_options(
         fs, atime, {**tokens, **needed}, by_new_mount=anew, places=places
     )
+    now = [option for option in options if option_name(option) not in at_boot]
     also = ", with dioread_lock, because of PRF001 on this kernel" if needed else ""
+    first = f"Set {', '.join(now)} in fstab and put {pronoun(now)} in force{also}." if now else ""
     by_hand = [remedies.mounting.left_by_hand(fs)] if anew else []
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
     by_hand += [_also_on(fs, host, list(tokens.values()))]
+    by_hand += [remedies.options.not_persistent(fs, steps)] if now else []
+    by_hand += [_boot_sentences(fs, [*at_boot.values()])] if at_boot else []
     return Remedy(
-        f"Set {', '.join(options)} in fstab and put {pronoun(options)} in force{also}."
-        f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(fs, steps))))}",
+        f"{first}{''.join(dict.fromkeys(by_hand))}".lstrip(),
         remedies.mounting.disruption_of_new_mount(fs)
-        if anew
+        if anew or at_boot
         else remedies.options.disruption(steps)
         if steps
         else Disruption.REMOUNT,
         steps,
+    )
+
+
+def _only_at_boot(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the root that its entry in fstab cannot set, by name.
+
+    The boot remounts the root with the options of fstab. If the kernel refuses, the root stays
+    read-only (DRF004).
+    """
+    if "/" not in fs.mount_points:
+        return {}
+    return {name: each for name, each in tokens.items() if _needs_new_mount(host, {name: each})}
+
+
+def _boot_sentences(fs: Filesystem, tokens: Sequence[str]) -> str:
+    """Return the sentences on where the root gets options that no remount can set."""
+    return (
+        f" Set {', '.join(tokens)} in rootflags= of the boot loader's configuration, not only "
+        "in fstab: the boot remounts the root with the options of fstab, and the kernel would "
+        f"refuse {pronoun(tokens)}.{remedies.mounting.left_by_hand(fs)}"
     )
 
 
