@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import ActiveProfile, Filesystem, all_profiles
+from ext4audit.evidence import Evidence
+from ext4audit.facts.host import ActiveProfile, Filesystem, Kernel, all_profiles
 from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
@@ -16,7 +17,17 @@ from ext4audit.rules.durability.dur002_hidden_superblock_default import (
     check,
     on_disk_defaults,
 )
-from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    kernel,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
 from support.remedies.shell import RemedyShell
 from support.remedies.steps_as_text import step_lines
 
@@ -333,6 +344,28 @@ def test_demanded_options_are_only_moved(mounted: bool) -> None:
     )
     assert [remedy.steps for remedy in finding.remedies] == [()]
     assert finding.remedies[0].summary.startswith("If the options are wanted: set them in fstab")
+
+
+@pytest.mark.parametrize(
+    ("place", "token", "running", "where"),
+    [
+        ("/data", "data=writeback", known(kernel()), "fstab"),
+        ("/", "data=writeback", known(kernel()), "rootflags="),
+        ("/", "nobarrier", known(kernel()), "fstab"),
+        ("/", "nodelalloc", known(kernel("6.12.95", "")), "fstab"),
+        ("/", "nodelalloc", known(kernel("6.18.0", "")), "rootflags="),
+        ("/", "nodelalloc", unknown("kernel"), "rootflags="),
+    ],
+)
+def test_wanted_options_are_moved_to_where_the_boot_accepts_them(
+    place: str, token: str, running: Evidence[Kernel], where: str
+) -> None:
+    """The boot remounts the root with the options of fstab, which DRF004 would then report."""
+    fs = with_hidden_options(token, mounts=(mount(place),))
+    finding = judge(check, fs, host(fs, kernel=running)).findings[0]
+    assert finding.remedies[-1].summary.startswith(
+        f"If the options are wanted: set them in {where}"
+    )
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Configuration drift rules; helpers to find fstab options that a mount refuses or ignores."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOptions
 from ext4audit.facts.options import (
@@ -43,13 +42,6 @@ SIZES_CHECKED_SINCE = (6, 1)
 SUPERBLOCK_UNIT_BYTES = 1024
 SMALLEST_INODE_BYTES, LEAST_EXTRA_BYTES = 128, 4
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
-
-
-REFUSED_SINCE: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {"data": (), "nombcache": (), "dax": (5, 8), "delalloc": remedies.remount.DELALLOC_STAYS_SINCE}
-)
-"""The first kernel that refuses a remount which sets an option, () for all; no kernel refuses
-delalloc itself (seen on 6.18)."""
 
 
 class Refusals(NamedTuple):
@@ -262,16 +254,6 @@ def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]
         gaps.append(kernel)
         return False
     return kernel.value.since(*first)
-
-
-def refused_by_remount(host: Host, name: str, token: str) -> Evidence[bool]:
-    """Return whether a remount that sets a token is refused if another state is in force."""
-    first = REFUSED_SINCE.get(name)
-    if first is None or token == "delalloc":  # noqa: S105 - an option
-        return Known(value=False, origin="")
-    if not first:
-        return Known(value=True, origin="")
-    return derive(f"remount with {token}", lambda kernel: kernel.since(*first), host.kernel)
 
 
 NOT_WAITED_FOR = frozenset({"noauto", "nofail", "x-systemd.automount"})

@@ -17,7 +17,6 @@ from ext4audit.rules.drift import (
     findings_of,
     listed,
     refusals_of,
-    refused_by_remount,
     wrong_tokens,
 )
 from ext4audit.rules.shared import in_brief, pronoun, series, verb
@@ -37,6 +36,7 @@ from ext4audit.rules.shared.mount_config import (
     configs_of,
     configured_flags,
     doubtful_repeats,
+    refused_by_remount,
     severity_of,
     tokens_by_name,
 )

@@ -12,9 +12,14 @@ from ext4audit.facts.options import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.drift import REFUSED_SINCE, refused_by_remount
 from ext4audit.rules.shared.demands import demanded, discouraged, required_by, warning_text
-from ext4audit.rules.shared.mount_config import CMDLINE, MountConfig, configs_of
+from ext4audit.rules.shared.mount_config import (
+    CMDLINE,
+    REFUSED_SINCE,
+    MountConfig,
+    configs_of,
+    refused_by_remount,
+)
 
 DEFAULTS = {"data": "data=ordered", "delalloc": "delalloc"}
 

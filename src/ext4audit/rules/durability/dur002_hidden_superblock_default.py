@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
+from ext4audit.evidence import Known, Unknown, for_wording, need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize
@@ -13,6 +13,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_fstab, cite_mount_table, pronoun, series, verb
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
+from ext4audit.rules.shared.mount_config import refused_by_remount
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """On a mount, DUR001 and DUR003 grade these; this rule only reports that they are hidden."""
@@ -37,6 +38,12 @@ TRADE_OFF = "The options may have been set on purpose: check what the host is us
 IN_FSTAB = Remedy(
     "If the options are wanted: set them in fstab, where they are visible, and clear the "
     "superblock (tune2fs -o ^OPTION, tune2fs -E mount_opts=).",
+    Disruption.ONLINE,
+)
+IN_ROOTFLAGS = Remedy(
+    "If the options are wanted: set them in rootflags= of the boot loader's configuration, where "
+    "they are visible, and clear the superblock (tune2fs -o ^OPTION, tune2fs -E mount_opts=). In "
+    "fstab alone they would make the boot's remount of the root fail (DRF004).",
     Disruption.ONLINE,
 )
 
@@ -75,7 +82,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Remove the options from the superblock, or set them in fstab, where they are visible. tune2fs
     can do this while the filesystem is mounted; a remount then applies all changes except the data
-    mode.
+    mode. For the root, set a data mode in `rootflags=`, and since Linux 6.13 `nodelalloc`, because
+    the boot's remount cannot set them (DRF004).
 
     ## When to ignore
 
@@ -282,7 +290,15 @@ def _remedies(
     changed = {each.name: wanted[each.name] for each in hidden if each.token not in kept}
     if changed:
         yield _reset(fs, host, changed, aim, kept_text(kept))
-    yield IN_FSTAB
+    yield IN_ROOTFLAGS if _would_break_the_boot(fs, host, hidden) else IN_FSTAB
+
+
+def _would_break_the_boot(
+    fs: Filesystem, host: Host, hidden: Sequence[EffectiveOption | OnDiskDefault]
+) -> bool:
+    """Return whether a remount may refuse what fstab would have to set for the root."""
+    refused = (refused_by_remount(host, each.name, each.token) for each in hidden)
+    return "/" in fs.mount_points and any(for_wording(each, True) for each in refused)
 
 
 def _reset(fs: Filesystem, host: Host, tokens: dict[str, str], aim: str, kept: str) -> Remedy:
