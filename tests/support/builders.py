@@ -162,14 +162,16 @@ def loop(
     below: Evidence[tuple[BlockDevice, ...]] = Known((), "/sys"),
     *,
     backing: DeviceNumber = DeviceNumber(8, 0),
+    offset_bytes: int = 0,
+    **changes: Any,
 ) -> BlockDevice:
     """Build a loop device that is backed by a file on another filesystem."""
     device = LoopDevice(
         backing_file="/var/lib/image.img",
-        offset_bytes=0,
+        offset_bytes=offset_bytes,
         backing_device_number=Known(backing, "path /var/lib/image.img"),
     )
-    return disk("loop0", DeviceNumber(7, 0), kind="loop", below=below, loop=device)
+    return disk("loop0", DeviceNumber(7, 0), kind="loop", below=below, loop=device, **changes)
 
 
 def options(

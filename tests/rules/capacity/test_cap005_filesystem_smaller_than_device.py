@@ -19,6 +19,7 @@ from support.builders import (
     host,
     kernel,
     known,
+    loop,
     mount,
     superblock,
     unknown,
@@ -54,6 +55,11 @@ def with_sizes(
     return filesystem(**values)
 
 
+OF_100_GIB = known(100 * GIB // 512, "/sys")
+OVER_FILE = loop(size_sectors=OF_100_GIB)
+IN_DISK_IMAGE = loop(size_sectors=OF_100_GIB, offset_bytes=1 << 20)
+"""`mount -o loop,offset=` without a size limit: it ends with the file, after other partitions."""
+ENCRYPTED = disk("dm-0", kind="dm-crypt", size_sectors=OF_100_GIB, below=known((IN_DISK_IMAGE,)))
 NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
 NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
 SUPERBLOCK_BY_IOCTL: dict[str, Any] = {
@@ -80,6 +86,10 @@ SUPERBLOCK_BY_IOCTL: dict[str, Any] = {
         (with_sizes(20, 100, **SUPERBLOCK_BY_IOCTL, **NO_USAGE), Outcome.UNDETERMINED),
         (with_sizes(20, 100, stack=unknown("stack")), Outcome.UNDETERMINED),
         (with_sizes(20, 100, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+        (with_sizes(20, 100, stack=known(OVER_FILE)), Outcome.FAIL),
+        (with_sizes(20, 100, stack=known(IN_DISK_IMAGE)), Outcome.NOT_APPLICABLE),
+        (with_sizes(100, 100, stack=known(IN_DISK_IMAGE)), Outcome.PASS),
+        (with_sizes(20, 100, stack=known(ENCRYPTED)), Outcome.NOT_APPLICABLE),
         (with_sizes(20, 100, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
     ],
 )
@@ -121,6 +131,28 @@ def test_cap005_leaves_the_32_bit_limit_to_cap003() -> None:
     (finding,) = verdict(with_sizes(20, 20_000, superblock=narrow)).findings
     assert finding.remedies[0].steps == ()
     assert "CAP003" in finding.remedies[0].summary
+
+
+@pytest.mark.parametrize(
+    ("own_gib", "advice"),
+    [
+        (900, "Grow it to 1023.9 GiB at most (resize2fs with that size): it"),
+        (2048, "Do not run resize2fs yet: it"),
+    ],
+)
+def test_cap005_leaves_the_growth_ceiling_to_cap009(own_gib: int, advice: str) -> None:
+    """mke2fs 1.47.0 makes a filesystem above the ceiling, which no size of resize2fs fits."""
+    small = superblock(
+        size_blocks=own_gib * GIB // 1024,
+        block_bytes=1024,
+        blocks_per_group=8192,
+        first_block=1,
+        inodes_per_group=512,
+    )
+    (finding,) = verdict(with_sizes(own_gib, 3072, superblock=known(small))).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary == f"{advice} cannot become larger (see CAP009)."
+    assert remedy.steps == ()
 
 
 def test_cap005_prints_no_commands_with_recorded_errors() -> None:

@@ -86,6 +86,13 @@ def test_cap009_message_names_the_limit_of_newer_tools() -> None:
     assert (of_inodes.confidence, len(of_inodes.remedies)) == (Confidence.CONFIRMED, 1)
 
 
+def test_cap009_does_not_offer_a_limit_below_the_present_size() -> None:
+    """mke2fs 1.47.0 makes 2 TiB with blocks of 1 KiB (meta_bg), which resize2fs 1.47.0 refuses."""
+    (finding,) = verdict(known(with_size(2 * TIB, **SMALL_BLOCKS)), 3 * TIB).findings
+    assert finding.severity is Severity.MEDIUM
+    assert finding.message.startswith("The filesystem cannot grow, but its device has 3 TiB: with")
+
+
 def test_cap009_remedy_in_a_plan_is_the_mkfs_option() -> None:
     """No data exists yet that could be lost."""
     fs = filesystem(superblock=known(with_size(33 * TIB)), stack=known(disk()))

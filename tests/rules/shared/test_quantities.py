@@ -38,6 +38,7 @@ from support.builders import (
     disk,
     filesystem,
     known,
+    loop,
     queue,
     raid,
     superblock,
@@ -159,6 +160,8 @@ def test_space_is_cited_in_bytes() -> None:
     ("changes", "room"),
     [
         ({}, True),
+        ({"stack": known(loop(size_sectors=known(300 * GIB // 512)))}, True),
+        ({"stack": known(loop(size_sectors=known(300 * GIB // 512), offset_bytes=512))}, False),
         ({"stack": unknown("stack")}, False),
         ({"superblock": unknown("superblock")}, False),
         ({"superblock": known(superblock(size_blocks=300 * GIB // 4096))}, False),

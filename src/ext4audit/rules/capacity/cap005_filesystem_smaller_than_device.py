@@ -17,6 +17,7 @@ from ext4audit.rules.shared.quantities import (
     device_bytes,
     full_share,
     least_idle,
+    may_be_followed,
     size,
 )
 
@@ -46,7 +47,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the device of a mounted filesystem is larger than the filesystem, by more than 1 % and
-    more than 1 GiB. Severity is low, and medium if the filesystem is more than 80 % full.
+    more than 1 GiB. Severity is low, and medium if the filesystem is more than 80 % full. A
+    loop device that starts at an offset in its file is not checked: what follows the filesystem
+    may be the next partition of a disk image.
 
     ## Why it matters
 
@@ -80,6 +83,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if device - own <= least:
         yield _cite_device(fs, device)
         yield _cite_size(fs, own)
+    elif may_be_followed(fs):
+        raise NotApplicable("it starts inside a file, and other data may follow it there")
     elif is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only")
     else:
@@ -127,11 +132,9 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
     sizes = superblock.sizes if superblock else None
     most = ceiling_of(sizes).size_bytes if sizes else device
     if device > most:
-        return Remedy(
-            f"Grow it to {size(most)} at most (resize2fs with that size): it cannot "
-            "become larger (see CAP009).",
-            Disruption.ONLINE,
-        )
+        at_most = f"Grow it to {size(most)} at most (resize2fs with that size): "
+        how = at_most if own < most else "Do not run resize2fs yet: "
+        return Remedy(f"{how}it cannot become larger (see CAP009).", Disruption.ONLINE)
     smaller = "A filesystem can only be shrunk while it is unmounted."
     trade_off = f"{smaller}{KEPT if device > MANY_TIMES * own else ''}"
     danger = _online_danger(fs, host, device)

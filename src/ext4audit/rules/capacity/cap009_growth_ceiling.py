@@ -71,19 +71,21 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         Citation("device", size(device), origin_of(device_bytes(fs)), detail=not beyond),
     )
     if beyond or own * NEAR_SHARE > ceiling.size_bytes:
-        found = _finding(superblock, ceiling, cited, device if beyond else 0)
+        found = _finding(superblock, ceiling, cited, own, device if beyond else 0)
         yield found._replace(remedies=tuple(_remedies(ceiling, planned=host.planned)))
     else:
         yield from cited
 
 
 def _finding(
-    superblock: Superblock, ceiling: Ceiling, cited: tuple[Citation, ...], device: int
+    superblock: Superblock, ceiling: Ceiling, cited: tuple[Citation, ...], own: int, device: int
 ) -> Finding:
-    most = size(ceiling.size_bytes)
+    """Return the finding; mke2fs also creates filesystems that are larger than the ceiling."""
+    most = ceiling.size_bytes
+    can = f"can grow to {size(most)} at most" if own < most else "cannot grow"
     lost = f", but its device has {size(device)}" if device else ""
     return Finding(
-        message=f"The filesystem can grow to {most} at most{lost}: {_why(superblock, ceiling)}.",
+        message=f"The filesystem {can}{lost}: {_why(superblock, ceiling)}.",
         severity=Severity.MEDIUM if device else Severity.LOW,
         confidence=Confidence.CONFIRMED if ceiling.is_of_inodes else Confidence.LIKELY,
         citations=cited,

@@ -84,6 +84,17 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
     return derive("size", lambda sectors: sectors * SECTOR_BYTES, fs.stack.value.size_sectors)
 
 
+def may_be_followed(fs: Filesystem) -> bool:
+    """Return whether the filesystem starts inside a file, whose rest may hold other data.
+
+    `mount -o loop,offset=` for a partition in an image of a disk makes a loop device that ends
+    with the image, not with the partition: growing the filesystem overwrites the next partition.
+    """
+    stack = for_wording(fs.stack, None)
+    devices = stack.descend(lambda device: device.kind != "dm-crypt") if stack else ()
+    return any(device.loop is not None and device.loop.offset_bytes for device in devices)
+
+
 def least_idle(device: int) -> int:
     """Return how many bytes of a device a filesystem may leave unused without a finding."""
     return max(GIB, device // 100)
@@ -95,7 +106,8 @@ def has_room_to_grow(fs: Filesystem) -> bool:
     def has_room(device: int, block: int, superblock: Superblock) -> bool:
         return device - superblock.size_blocks * block > least_idle(device)
 
-    return is_surely(derive("room", has_room, device_bytes(fs), block_bytes(fs), fs.superblock))
+    room = derive("room", has_room, device_bytes(fs), block_bytes(fs), fs.superblock)
+    return is_surely(room) and not may_be_followed(fs)
 
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
