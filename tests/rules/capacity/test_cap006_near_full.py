@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap006_near_full import check
-from support.builders import filesystem, host, known, unknown, usage
+from support.builders import filesystem, host, known, superblock, unknown, usage
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -79,6 +79,18 @@ def test_cap006_message_has_the_space_left() -> None:
     (finding,) = verdict(with_percent_used(100)).findings
     assert finding.message == "The filesystem is full: only root can write."
     assert finding.summary == "no space left"
+
+
+@pytest.mark.parametrize(
+    ("reserved", "who", "remedies"),
+    [(None, "only root", 3), (50_000, "only root", 3), (10_000, "only root", 2), (0, "nobody", 2)],
+)
+def test_cap006_does_not_enlarge_the_reserve(reserved: int | None, who: str, remedies: int) -> None:
+    """With -m 0, as CSI drivers format, root's writes fail as well; -m 1 would take 1 %."""
+    held = known(superblock(size_blocks=1_000_000, reserved_blocks=reserved))
+    (finding,) = verdict(with_percent_used(100, superblock=held)).findings
+    assert finding.message == f"The filesystem is full: {who} can write."
+    assert len(finding.remedies) == remedies
 
 
 REMEDIES_NOT_RUN = (
