@@ -123,13 +123,14 @@ def raid(
     chunk_bytes: int = 512 << 10,
     name: str = "md127",
     limits: QueueLimits | None = None,
+    layout: int = -1,
 ) -> BlockDevice:
     """Build an md array of members of equal size."""
     array = MdArray(
         level=level,
         chunk_bytes=chunk_bytes,
         raid_disks=len(members),
-        layout=-1,
+        layout=layout,
         reshape_position=None,
         members=tuple(
             MdMember(slot, member.name, 131072, 209584128) for slot, member in enumerate(members)

@@ -16,9 +16,16 @@ from ext4audit.rules.health.hlt005_array_degraded import check
 from support.builders import disk, filesystem, host, known, md_state, raid, unknown
 
 
-def array(level: str, disks: int, degraded: int | None, action: str | None = "idle") -> BlockDevice:
+def array(
+    level: str,
+    disks: int,
+    degraded: int | None,
+    action: str | None = "idle",
+    layout: int = -1,
+) -> BlockDevice:
     """Build an array in this state."""
-    made = raid([disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)], level=level)
+    members = [disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)]
+    made = raid(members, level=level, layout=layout)
     return replace(made, md_state=known(md_state(level, disks, degraded, action)))
 
 
@@ -35,7 +42,15 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
         (array("raid5", 4, 1, "recover"), Severity.HIGH, 0),
         (array("raid6", 6, 1), Severity.MEDIUM, 1),
         (array("raid6", 6, 2), Severity.HIGH, 1),
+        # md stays up without them: drivers/md/raid5.c, raid5_calc_degraded() and has_failed().
+        (array("raid5", 4, 2), Severity.CRITICAL, 1),
+        (array("raid5", 4, 2, "recover"), Severity.CRITICAL, 1),
+        (array("raid6", 6, 3), Severity.CRITICAL, 1),
         (array("raid10", 4, 1), Severity.HIGH, 1),
+        (array("raid10", 4, 2), Severity.HIGH, 1),
+        (array("raid10", 6, 1, layout=0x103), Severity.MEDIUM, 1),
+        (array("raid10", 6, 1, layout=0x201), Severity.HIGH, 1),
+        (array("raid10", 6, 2, layout=0x103), Severity.HIGH, 1),
         (array("raid1", 2, 1), Severity.HIGH, 1),
         (array("raid1", 12, 10), Severity.LOW, 1),
         (array("raid1", 32, 31), Severity.HIGH, 1),
@@ -82,6 +97,17 @@ def test_hlt005_message_has_the_missing_members() -> None:
         "md127 (raid6) lacks 1 of 6 members and is rebuilding: it survives one more "
         "failure, and reads are slower."
     )
+
+
+def test_hlt005_does_not_add_members_to_an_array_that_has_failed() -> None:
+    """Mdadm --add makes a spare of a member, and its data is then no longer used."""
+    (finding,) = verdict(known(array("raid5", 4, 2))).findings
+    assert finding.message == (
+        "md127 (raid5) lacks 2 of 4 members: it has failed, data on them cannot be read, and "
+        "writes fail."
+    )
+    (remedy,) = finding.remedies
+    assert remedy.summary.startswith("Do not use mdadm --add")
 
 
 @pytest.mark.parametrize(

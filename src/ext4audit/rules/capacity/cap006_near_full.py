@@ -12,7 +12,7 @@ from ext4audit.rules.shared.quantities import cite_space, full_share, size
 
 NEARLY_FULL, FULL = 0.95, 0.99
 LEAST_PERCENT = 1
-"""The reserve after the last remedy, which would enlarge a smaller one: CSI drivers reserve none."""
+"""The reserve after the last remedy, which would enlarge that of a CSI driver (none)."""
 
 
 @rule(
