@@ -88,7 +88,10 @@ def test_a_device_below_two_members_is_returned_once(stored: Stored) -> None:
         "ext4",
         "4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11",
         "data",
+        parents=frozenset({devices[1].device_number}),
     )
+    disks = [device.device_number for device in (devices[0], devices[3])]
+    assert devices[1].parents == frozenset(disks)
 
 
 def test_pairs_may_have_other_columns_in_another_order(stored: Stored) -> None:

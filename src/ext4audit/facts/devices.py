@@ -241,7 +241,8 @@ class LsblkDevice(NamedTuple):
     `name` is the readable one ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
     `fstype`, `uuid` and `label` are what libblkid or udev found on the device, whether or not
     it is mounted; `transport` is "sata", "nvme" and the like. `unlisted` are columns that were
-    not captured for the device, as in some archives: their values are unknown.
+    not captured for the device, as in some archives: their values are unknown. `parents` are the
+    devices directly below it; empty for a disk, and for a list that is no tree (`lsblk -P`).
     """
 
     name: str
@@ -255,6 +256,7 @@ class LsblkDevice(NamedTuple):
     model: str | None = None
     transport: str | None = None
     unlisted: frozenset[str] = frozenset()
+    parents: frozenset[DeviceNumber] = frozenset()
 
 
 @cached_by_identity

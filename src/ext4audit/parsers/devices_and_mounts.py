@@ -220,6 +220,8 @@ _MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _ARRAY = "arr(a|ay)?"
 _STANDARD_FOLDER = "/dev/md/"
+_PARENT = "PARENT"
+"""The key that is added to a node of lsblk's tree; in upper case, unlike lsblk's own."""
 
 
 def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
@@ -236,7 +238,9 @@ def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
     while pending:
         node = pending.popleft()
         rows.append({key.upper(): _text(value) for key, value in node.items()})
-        pending.extendleft(reversed(_list(node, "children")) if node.get("children") else ())
+        children = _list(node, "children") if node.get("children") else []
+        number = node.get("maj:min") or node.get("maj_min")
+        pending.extendleft({**child, _PARENT: number} for child in reversed(children))
     return _deduplicated(map(_lsblk_device, _without_null_words(rows)))
 
 
@@ -268,17 +272,20 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
 
 
 def _deduplicated(devices: Iterable[LsblkDevice]) -> tuple[LsblkDevice, ...]:
-    """Return the devices, each once, in the order in which they first appear."""
-    first: dict[DeviceNumber, LsblkDevice] = {}
+    """Return the devices, each once with all its parents, in the order of their appearance."""
+    found: dict[DeviceNumber, LsblkDevice] = {}
     for device in devices:
-        first.setdefault(device.device_number, device)
-    return tuple(first.values())
+        first = found.setdefault(device.device_number, device)
+        if not device.parents <= first.parents:
+            merged = first._replace(parents=first.parents | device.parents)
+            found[device.device_number] = merged
+    return tuple(found.values())
 
 
 def _lsblk_device(row: Mapping[str, str], unlisted: frozenset[str] = frozenset()) -> LsblkDevice:
     """Return the device of a row; an empty or missing column is None."""
     name, kernel_name = row.get("NAME"), row.get("KNAME")
-    number = row.get("MAJ:MIN") or row.get("MAJ_MIN")
+    number, parent = row.get("MAJ:MIN") or row.get("MAJ_MIN"), row.get(_PARENT)
     if not (name and kernel_name and number):
         raise ValueError("a device has no NAME, KNAME or MAJ:MIN")
     return LsblkDevice(
@@ -293,6 +300,7 @@ def _lsblk_device(row: Mapping[str, str], unlisted: frozenset[str] = frozenset()
         model=row.get("MODEL", "").strip() or None,  # SCSI pads it with blanks
         transport=row.get("TRAN", "").strip() or None,
         unlisted=unlisted,
+        parents=frozenset({parse_device_number(parent)}) if parent else frozenset(),
     )
 
 

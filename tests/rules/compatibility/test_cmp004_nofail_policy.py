@@ -8,12 +8,23 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Implied, Known
+from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber, FstabEntry
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp004_nofail_policy import NO_SYSTEMD, NOT_VIRTUAL, check
-from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import (
+    UUID,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    lsblk_row,
+    mount,
+    unknown,
+)
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
 
@@ -94,6 +105,56 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
     reported = verdict(on)
     assert reported.outcome is outcome, reported.note
     assert all(finding.severity is Severity.LOW for finding in reported.findings)
+
+
+DISK, OTHER_DISK, ROOT_PART = DeviceNumber(8, 0), DeviceNumber(8, 16), DeviceNumber(8, 3)
+BTRFS = mount("/", number=DeviceNumber(0, 31), fstype="btrfs")._replace(source="/dev/sda3")
+XFS = mount("/", number=ROOT_PART, fstype="xfs")
+AUDITED = filesystem(number=DeviceNumber(8, 33), mounts=(mount("/x", number=DeviceNumber(8, 33)),))
+
+
+def rows(of_volume: DeviceNumber) -> tuple[LsblkDevice, ...]:
+    """Build lsblk's tree: the root is on the first disk, and the volume on either."""
+    return (
+        lsblk_row("sda", DISK),
+        lsblk_row("sda3", ROOT_PART, parents=frozenset({DISK})),
+        lsblk_row("sdb", OTHER_DISK),
+        lsblk_row("vg-data", NUMBER, kernel_name="dm-0", parents=frozenset({of_volume})),
+    )
+
+
+@pytest.mark.parametrize("root", [XFS, BTRFS, mount("/", number=ROOT_PART)])
+@pytest.mark.parametrize(
+    "volume",
+    [
+        partition_filesystem("/data")._replace(stack=unknown("stack")),
+        AUDITED._replace(mounts=(mount(number=NUMBER),)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("disk_of_volume", "outcome"),
+    [(DISK, Outcome.NOT_APPLICABLE), (OTHER_DISK, Outcome.FAIL)],
+)
+def test_cmp004_finds_disks_without_a_stack_in_the_tree_of_lsblk(
+    root: Mount, volume: Filesystem, disk_of_volume: DeviceNumber, outcome: Outcome
+) -> None:
+    """The root is on XFS or Btrfs, or the targets of the scan leave it or the volume out."""
+    on = host(
+        volume,
+        virtualization="kvm",
+        fstab=known((entry(),)),
+        mounts=known((root, *volume.mounts)),
+        devices=known(rows(disk_of_volume)),
+    )
+    assert verdict(on).outcome is outcome
+
+
+def test_cmp004_finds_a_root_near_the_targets() -> None:
+    """A scan of one target reads the other filesystems of its disk for the rules alone."""
+    volume = partition_filesystem("/data", DeviceNumber(8, 0))
+    on = virtual_machine(entry(), volume)
+    near = on._replace(filesystems=(volume,), lower=(ROOT,))
+    assert verdict(near).outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(

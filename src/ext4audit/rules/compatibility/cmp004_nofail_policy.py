@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Implied, Known, derive, for_wording, need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.evidence import (
+    MOUNT_TABLE,
+    Evidence,
+    Implied,
+    Known,
+    Unknown,
+    Why,
+    derive,
+    for_wording,
+    need,
+)
+from ext4audit.facts.devices import listed_device
+from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
@@ -65,8 +76,7 @@ def check(host: Host) -> RuleOutput:
         is_unasked = isinstance(host.virtualization, Implied)
         raise NotApplicable(NO_SYSTEMD if is_unasked else NOT_VIRTUAL)
     entries, mounts = need(host.fstab, host.mounts)
-    root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
-    of_root = _bottom(root)
+    of_root = _bottom(_root(mounts, host), host)
     volumes = [e for e in entries if _is_mounted(e, mounts) and _is_volume(e, host, of_root)]
     if not volumes:
         raise NotApplicable("fstab has no mounted ext4 data volume")
@@ -91,14 +101,39 @@ def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> boo
     needed = where in NEEDED or any(f"{where}/".startswith(f"{p}/") for p in NEEDED_BELOW)
     if needed or entry.line.fstype == "auto":
         return False
-    return not _bottom(host.filesystem(entry.device_number)) & of_root
+    return not _bottom(entry.device_number, host) & of_root
 
 
-def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:
-    """Return the disks below a filesystem, as far as they are visible."""
-    if fs is None or not isinstance(fs.stack, Known):
-        return set()
-    return {device.device_number for device in fs.stack.value.leaves()}
+def _root(mounts: tuple[Mount, ...], host: Host) -> Evidence[DeviceNumber]:
+    """Return the device of the root; Btrfs and ZFS show a number of their own in its place."""
+    root = next((mount for mount in reversed(mounts) if mount.mount_point == "/"), None)
+    if root is None:
+        return Unknown("device of the root", Why.ABSENT)
+    nodes = {
+        node: row.device_number
+        for row in for_wording(host.devices, ())
+        for node in (f"/dev/{row.kernel_name}", f"/dev/mapper/{row.name}")
+    }
+    number = root.device_number
+    return Known(number if number.major else nodes.get(root.source, number), MOUNT_TABLE)
+
+
+def _bottom(number: Evidence[DeviceNumber], host: Host) -> set[DeviceNumber]:
+    """Return the disks below a device, as far as they are visible.
+
+    Only ext4 filesystems have a stack, and not those that the targets of a scan leave out: the
+    disks of others are in the tree of lsblk.
+    """
+    fs = host.filesystem(number)
+    if fs is not None and isinstance(fs.stack, Known):
+        return {device.device_number for device in fs.stack.value.leaves()}
+    rows = for_wording(host.devices, ())
+    found, pending = set[DeviceNumber](), [number.value] if isinstance(number, Known) else []
+    for each in pending:
+        row = listed_device(rows, each)
+        found |= {each} if row is None or not row.parents else set()
+        pending += row.parents.difference(pending) if row else ()
+    return found
 
 
 def _finding(entry: FstabEntry, virtualization: str) -> Finding:
