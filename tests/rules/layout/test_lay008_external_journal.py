@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
-from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Finding, Phase, Severity
@@ -82,6 +83,16 @@ MIRROR = known(
     raid([disk("sdc", DeviceNumber(8, 32)), disk("sdd", DeviceNumber(8, 48))], level="raid1")
 )
 DISK = lsblk_row("sdb1", DeviceNumber(8, 17))
+HIDDEN = known(replace(MIRROR.value, kind="md", md=unknown("md"), md_state=unknown("md")))
+
+
+def volume(target: str, *arguments: str) -> Evidence[BlockDevice]:
+    """Build a logical volume over two disks with one segment."""
+    segment = DmSegment(0, 2048, target, arguments)
+    dm = DmDevice("vg-data", "LVM-1", known((segment,)))
+    return known(disk("dm-0", kind=f"dm-{target}", below=MIRROR.value.below, dm=dm))
+
+
 ARRAY = lsblk_row("md1", DeviceNumber(9, 1))
 
 
@@ -119,6 +130,33 @@ def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidenc
         if is_exposed
         else "the journal is on another device"
     )
+
+
+@pytest.mark.parametrize(
+    ("stack", "severity"),
+    [
+        (volume("raid", "raid5_ls", "3", "128"), Severity.MEDIUM),
+        (volume("raid", "raid1", "3", "0"), Severity.MEDIUM),
+        (volume("mirror", "disk", "2", "253:1", "1024"), Severity.MEDIUM),
+        (volume("raid", "raid0_meta", "1", "128"), Severity.INFO),
+        (volume("raid"), Severity.INFO),
+        (volume("striped", "2", "128"), Severity.INFO),
+        (known(replace(MIRROR.value, kind="md", md=unknown("md"))), Severity.MEDIUM),
+    ],
+)
+def test_lay008_knows_the_arrays_of_lvm(stack: Evidence[BlockDevice], severity: Severity) -> None:
+    """A segment of dm-raid has md's level, with a suffix for the layout (drivers/md/dm-raid.c)."""
+    assert found(host_with_devices(with_external_journal(stack), DISK)).severity is severity
+
+
+@pytest.mark.parametrize(("stack", "gaps"), [(HIDDEN, True), (known(disk()), False)])
+def test_lay008_is_incomplete_if_the_level_of_an_array_is_unknown(
+    stack: Evidence[BlockDevice], *, gaps: bool
+) -> None:
+    """A mirror would make the finding medium."""
+    judged = verdict(host_with_devices(with_external_journal(stack), DISK))
+    assert [each.severity for each in judged.findings] == [Severity.INFO]
+    assert bool(judged.unknowns) is gaps
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import for_wording, need, origin_of
-from ext4audit.facts.devices import LsblkDevice, listed_device
+from ext4audit.evidence import for_wording, need, origin_of, raise_for
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.layout import REDUNDANT_LEVELS
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout import hidden_levels
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import place_of_journal, superblock_field
 
@@ -31,7 +32,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the journal is on a separate device (`mke2fs -J device=`). Severity is info, and medium
-    if the filesystem is on an array with redundancy but its journal is on a single disk.
+    if the filesystem is on an array with redundancy, of md or LVM, but its journal is on a single
+    disk.
 
     ## Why it matters
 
@@ -77,7 +79,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         else "the journal is on another device",
     )
     if not exposed:
-        need(fs.stack, host.devices)
+        stack, _ = need(fs.stack, host.devices)
+        raise_for(hidden_levels(stack) if is_plain else ())
 
 
 def _device(
@@ -91,8 +94,19 @@ def _device(
 
 
 def _is_redundant(fs: Filesystem) -> bool:
+    """Return whether an array of md or LVM below a filesystem survives the loss of a disk."""
     stack = for_wording(fs.stack, None)
-    return stack is not None and any(device.kind in REDUNDANT_LEVELS for device in stack.walk())
+    return stack is not None and any(map(_has_redundancy, stack.walk()))
+
+
+def _has_redundancy(device: BlockDevice) -> bool:
+    state = for_wording(device.md_state, None) if device.md_state else None
+    segments = for_wording(device.dm.table, ()) if device.dm else ()
+    levels = [device.kind, state.level if state else ""]
+    kinds = (kind for each in segments if each.target == "raid" for kind in each.arguments[:1])
+    levels += [kind.partition("_")[0] for kind in kinds]
+    is_mirror = any(segment.target == "mirror" for segment in segments)
+    return is_mirror or not REDUNDANT_LEVELS.isdisjoint(levels)
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
