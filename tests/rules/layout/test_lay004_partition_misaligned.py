@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
-from ext4audit.facts.devices import BlockDevice, QueueLimits
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment, QueueLimits
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
@@ -36,6 +37,18 @@ def partition(
         alignment_offset_bytes=None if offset is None else known(offset),
         **more,
     )
+
+
+def mapped(table: str | None, offset: int | None = None, target: str = "linear") -> BlockDevice:
+    """Build the partition of a multipath device; None is a table that only root can read."""
+    read = known((DmSegment(0, 2048, target, tuple((table or "").split())),))
+    segments = unknown("table") if table is None else read
+    multipath = disk("dm-0", DeviceNumber(253, 0), PHYSICAL, kind="dm-multipath")
+    dm = DmDevice("mpatha-part1", "part1-mpath-3600140500000", segments)
+    below = known((multipath,))
+    shown = None if offset is None else known(offset)
+    device = partition(None, PHYSICAL, below=below, dm=dm)
+    return replace(device, kind=f"dm-{target}", name="dm-1", alignment_offset_bytes=shown)
 
 
 def verdict(stack: Evidence[BlockDevice]) -> Verdict:
@@ -66,6 +79,14 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
             Outcome.FAIL,
             Severity.MEDIUM,
         ),
+        (mapped("253:0 2048"), Outcome.PASS, None),
+        (mapped("253:0 63"), Outcome.FAIL, Severity.MEDIUM),
+        (mapped("253:0 63", offset=0), Outcome.PASS, None),
+        (mapped("253:0 2048", offset=3584), Outcome.FAIL, Severity.MEDIUM),
+        (mapped(None), Outcome.UNDETERMINED, None),
+        (mapped(""), Outcome.UNDETERMINED, None),
+        (mapped("253:0 x"), Outcome.UNDETERMINED, None),
+        (mapped("2 128 253:0 63", target="striped"), Outcome.UNDETERMINED, None),
         (disk(), Outcome.NOT_APPLICABLE, None),
         (partition(None), Outcome.UNDETERMINED, None),
         (partition(2048, queue(physical_block_bytes=unknown("x"))), Outcome.UNDETERMINED, None),
@@ -80,6 +101,13 @@ def test_lay004_outcomes_by_start_sector(
     reported = verdict(known(stack))
     assert reported.outcome is outcome, reported.note
     assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
+
+
+def test_lay004_names_the_partition_of_a_multipath_device() -> None:
+    """dm-1 can be another device after the next start; the start is in its table."""
+    (finding,) = verdict(known(mapped("253:0 63"))).findings
+    assert finding.message.startswith("mpatha-part1 starts at sector 63, inside a physical block")
+    assert finding.citations[0].label == "start of mpatha-part1"
 
 
 def test_lay004_without_sysfs_is_undetermined() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from math import lcm
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, need, raise_for
-from ext4audit.facts import MIB
+from ext4audit.facts import MIB, whole_number
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import recommended_stripe
 
-"""Where every current partitioning tool starts the first partition."""
+KPARTX = re.compile("part[0-9]+-")
+"""The prefix of the UUID of a partition of a multipath device: "part1-mpath-3600…" (kpartx(8))."""
 
 
 @rule(
@@ -29,10 +32,11 @@ from ext4audit.rules.shared.quantities import recommended_stripe
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the start of every partition below the filesystem, including the members of an array, is
-    a multiple of the device's physical block size, and of its stripe size if it reports one. If the
-    kernel reports an alignment offset, the rule uses that value. An optimal I/O size that cannot be
-    a stripe (33553920 bytes of USB bridges, one block of NVMe drives) is ignored.
+    Whether the start of every partition below the filesystem, including the members of an array and
+    the partitions of multipath devices (kpartx), is a multiple of the device's physical block size,
+    and of its stripe size if it reports one. If the kernel reports an alignment offset, the rule
+    uses that value. An optimal I/O size that cannot be a stripe (33553920 bytes of USB bridges, one
+    block of NVMe drives) is ignored.
 
     ## Why it matters
 
@@ -57,15 +61,30 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     judged = False
     for device in devices:
         unknowns += [device.below] if isinstance(device.below, Unknown) else []
-        if device.kind == "partition":
+        if _is_partition(device):
             judged = True
             try:
-                yield from _judge(device)
+                yield from _judge(_with_start(device))
             except Undetermined as met:
                 unknowns += met.unknowns
     raise_for(unknowns)
     if not judged:
         raise NotApplicable("it is not on a partition")
+
+
+def _is_partition(device: BlockDevice) -> bool:
+    is_mapped = device.dm is not None and KPARTX.match(device.dm.uuid) is not None
+    return is_mapped or device.kind == "partition"
+
+
+def _with_start(partition: BlockDevice) -> BlockDevice:
+    """Return the partition, with the start in its table if kpartx maps it; raises Undetermined."""
+    if partition.dm is None:
+        return partition
+    segments = need(partition.dm.table)
+    words = [word for each in segments[:1] if each.target == "linear" for word in each.arguments]
+    start = whole_number(words[-1]) if words else None
+    return replace(partition, name=partition.dm.name or partition.name, start_sectors=start)
 
 
 def _judge(partition: BlockDevice) -> RuleOutput:
@@ -105,7 +124,9 @@ def _starts_inside_block(partition: BlockDevice, start_bytes: int, physical_byte
 def _cite(partition: BlockDevice) -> Iterator[Citation]:
     """Cite the start of the partition and the sizes that the device reports."""
     place = f"/sys/class/block/{partition.name}"
-    yield Citation(f"start of {partition.name}", f"sector {partition.start_sectors}", place)
+    table = partition.dm.table if partition.dm else None
+    origin = table.origin if isinstance(table, Known) else place
+    yield Citation(f"start of {partition.name}", f"sector {partition.start_sectors}", origin)
     offset = partition.alignment_offset_bytes
     if isinstance(offset, Known):
         yield Citation("alignment_offset", f"{offset.value}", f"{place}/alignment_offset")
