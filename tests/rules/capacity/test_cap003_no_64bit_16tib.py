@@ -174,6 +174,16 @@ def enlarge_device(loop_mount: LoopMount) -> None:
     run("losetup", "--set-capacity", loop_mount.device)
 
 
+def test_cap003_compares_the_size_of_an_image_itself() -> None:
+    """The device that the image will be written to is not known."""
+    blocks = 9 * TIB // 4096
+    held = superblock(features=WITHOUT_64BIT_FEATURES, size_blocks=blocks)
+    fs = on_device_of(0, superblock=known(held), stack=known(disk(kind="image")))
+    (finding,) = verdict(fs).findings
+    assert finding.message == "Without 64bit, the filesystem is limited to 16 TiB; it has 9 TiB."
+    assert "filesystem size" in [cited.label for cited in finding.citations]
+
+
 REMEDY_CASES = (
     RemedyCase(
         name="mounted by fstab",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, origin_of
+from ext4audit.facts.devices import IMAGES
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -76,7 +77,9 @@ def _smallest_block_bytes(fs: Filesystem) -> int:
 
 
 def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) -> Finding:
-    end = f"the device has {size(device)}"
+    # An image has no device: its own size was compared with the limit.
+    is_own = need(fs.stack).kind in IMAGES
+    end = f"{'it' if is_own else 'the device'} has {size(device)}"
     severity = Severity.MEDIUM if device * NEAR >= limit else Severity.INFO
     if device > limit:
         end, severity = f"it cannot use {size(device - limit)} of the device", Severity.HIGH
@@ -88,7 +91,11 @@ def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) ->
         citations=(
             Citation("features", " ".join(sorted(superblock.features)), origin_of(fs.superblock)),
             Citation("block size", f"{each} bytes", origin_of(block_bytes(fs))),
-            Citation("device size", size(device), origin_of(device_bytes(fs))),
+            Citation(
+                "filesystem size" if is_own else "device size",
+                size(device),
+                origin_of(device_bytes(fs)),
+            ),
         ),
         remedies=(_remedy(fs) if "extent" in superblock.features else OLD_FORMAT,),
         summary="without 64bit, the filesystem cannot grow beyond 2^32 blocks",
