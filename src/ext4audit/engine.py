@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import MOUNT_TABLE, OutOfScope, Undetermined, Unknown
+from ext4audit.evidence import MOUNT_TABLE, OUTSIDE, OutOfScope, Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
 from ext4audit.finding import Citation, Disruption, Finding, Severity
 from ext4audit.report import (
@@ -100,11 +100,11 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_users(each, fs, host) for each in found)
     found = remedies.with_features(found, fs)
-    if isinstance(fs.primary, Unknown):
-        found = tuple(remedies.with_refusal(each, fs) for each in found)
+    if isinstance(fs.primary, Unknown) and fs.primary.hint == OUTSIDE:
+        found = tuple(remedies.obstacles.with_refusal(each, fs) for each in found)
     twin = host.mounted_twin(fs)
     if twin is not None and host.is_same_storage(fs, twin) is not False:
-        found = tuple(remedies.with_twin(each, fs, twin) for each in found)
+        found = tuple(remedies.obstacles.with_twin(each, fs, twin) for each in found)
     return output._replace(remedies=found)
 
 

@@ -17,12 +17,22 @@ from ext4audit.finding import (
     Step,
     Unmount,
 )
-from ext4audit.fixing.composition import Composition, Conflict, _difference, merged, name_of
+from ext4audit.fixing import ChosenRemedy
+from ext4audit.fixing.composition import (
+    Composition,
+    Conflict,
+    _difference,
+    compose,
+    merged,
+    name_of,
+)
 from ext4audit.remedies import Command, containing, mount_command, plain, quote, step
 from ext4audit.remedies.options import offline_string, superblock_change
 from ext4audit.remedies.superblock_fields import reserve_nothing, set_reserved_blocks
+from ext4audit.rules import all_rules
 from support.builders import filesystem, known, superblock
 
+RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
 
 
@@ -255,5 +265,18 @@ def test_any_option_of_a_mount_command_is_taken_as_it_is(option: str) -> None:
     old = again(option, then=" && echo 1 > /sys/x")
     (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (unmounting(old),))).steps
     assert unmount.undo == old.text.replace(
-        quote(f"rw,noatime,{option}") or "", quote(f"rw,{option},relatime") or ""
+        quote(f"rw,noatime,{option}"), quote(f"rw,{option},relatime")
     )
+
+
+@pytest.mark.parametrize("option", ["x-a=\n", "x-a=b\nc\n"])
+def test_an_option_that_comes_to_stand_last_may_have_no_word(option: str) -> None:
+    """A newline at the end is quoted in the middle of the options only; nothing is composed."""
+    there = unmounting(again(option, "delalloc"))
+    remedies = remount("delalloc"), Remedy("Anew.", Disruption.UNMOUNT, (there,))
+    chosen = [ChosenRemedy(RULE, "it", each, ()) for each in remedies]
+    done, left, _ = compose(chosen)
+    assert [each.remedy for each in done] == [remedies[0]]
+    assert [each.reason for each in left] == [
+        "it contains a name that a shell script cannot contain"
+    ]

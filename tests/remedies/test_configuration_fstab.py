@@ -7,6 +7,7 @@ import pytest
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import LineEdit, Phase, Step
+from ext4audit.remedies import Unquotable
 from ext4audit.remedies.configuration import (
     device_steps,
     edit_options,
@@ -192,15 +193,20 @@ def test_where_the_file_was_changed_since_the_audit_the_check_says_so(
         (",", ["nobarrier"], []),
         ("noatime,", [], []),
         ("", [], ["barrier"]),
-        ("defaults,x\0y", [], ["barrier"]),
     ],
 )
-def test_there_is_no_edit_where_nothing_changes_or_nothing_can(
-    raw: str, drop: list[str], add: list[str]
-) -> None:
-    """No command is printed that would do nothing, or that no shell could run."""
+def test_there_is_no_edit_where_nothing_changes(raw: str, drop: list[str], add: list[str]) -> None:
+    """No command is printed that would do nothing."""
     line = FstabLine(3, "UUID=5678", "/data", "ext4", tuple(raw.split(",")), raw, 0, 2)
     assert edit_options(line, drop, add) is None
+
+
+def test_there_is_no_edit_that_no_shell_could_run() -> None:
+    """A remedy that needs it has no commands: without it, the next mount would take it back."""
+    line = FstabLine(3, "UUID=5678", "/data", "ext4", (), "defaults,x\0y", 0, 2)
+    with pytest.raises(Unquotable):
+        edit_options(line, [], ["barrier"])
+    assert option_steps(line, [], ["barrier"]) == ()
 
 
 def test_a_line_without_options_has_none_to_edit() -> None:

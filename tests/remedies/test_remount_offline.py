@@ -23,7 +23,6 @@ from ext4audit.remedies import (
     plain,
     step,
     tuned,
-    with_refusal,
 )
 from ext4audit.remedies.checking import preen
 from ext4audit.remedies.features import (
@@ -32,7 +31,7 @@ from ext4audit.remedies.features import (
     enlarge_journal,
     move_journal_inside,
 )
-from ext4audit.remedies.obstacles import MMP_NOTE, with_bigalloc, with_mmp
+from ext4audit.remedies.obstacles import MMP_NOTE, with_bigalloc, with_mmp, with_refusal
 from ext4audit.remedies.remount import by_hand, unmounted_steps, unopened, why_by_hand
 from ext4audit.remedies.superblock_fields import (
     grow_to_device,

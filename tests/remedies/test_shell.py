@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ext4audit.remedies import quote
+from ext4audit.remedies import Unquotable, quote
 
 SHELLS = [
     [path, *arguments]
@@ -47,14 +47,14 @@ def test_a_shell_expands_the_word_to_the_bytes_of_the_name(name: str, shell: lis
 def test_the_word_is_printable_ascii(name: str) -> None:
     """What a person reads is what runs: no control character reaches the terminal."""
     word = quote(name)
-    assert word is not None
     assert all(" " <= character <= "~" for character in word)
 
 
 @pytest.mark.parametrize("name", ["/srv/ends\n", "/srv/nul\0", "\ud800"], ids=ascii)
 def test_unquotable_names_have_no_word(name: str) -> None:
     """`$()` strips a last newline, no word holds NUL, and a lone surrogate has no bytes."""
-    assert quote(name) is None
+    with pytest.raises(Unquotable):
+        quote(name)
 
 
 def test_plain_name_is_not_quoted() -> None:

@@ -17,12 +17,13 @@ import pytest
 
 from ext4audit import engine
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.report import Verdict
+from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 from support.hosts import fact_loss
 from support.hosts.evidence_loss import PASSING, improvement
 from support.hosts.fact_access import tracked
 from support.remedies.declared import undeclared
+from support.remedies.unquotable import unquotable, unwritten
 
 SAMPLED_PAIRS = None if os.environ.get("EXT4AUDIT_LOSSES") == "all" else 5
 """How many pairs of facts are removed from each host; None means all pairs."""
@@ -60,9 +61,24 @@ def _fewer_facts_give_no_better_verdict(
     remedies = (r for *_, verdict in judged for each in verdict.findings for r in each.remedies)
     missing = {text for remedy in remedies for text in undeclared(remedy)}
     assert not missing, "\n".join(sorted(missing))
+    words = {text for one in judged for text in without_words(one)}
+    assert not words, "\n".join(sorted(words))
     chance = random.Random(request.node.name)  # noqa: S311 - the same sample in each run
     improved = {each for one in judged for each in improvements_without(one, chance)}
     assert not improved, "\n".join(sorted(improved))
+
+
+def without_words(judged: Judged) -> Iterator[str]:
+    """Yield the commands that a builder writes although a name in them cannot be quoted."""
+    rule, fs, host, before = judged
+    if fs is None or not any(r.steps for each in before.findings for r in each.remedies):
+        return
+    for other in unquotable(fs):
+        after = engine.judge(rule, other, host)
+        if after.outcome is Outcome.ERROR:
+            yield f"{rule.code}: {after}"
+        remedies = (r for each in after.findings for r in each.remedies)
+        yield from (f"{rule.code}: {text}" for r in remedies for text in unwritten(r))
 
 
 def improvements_without(judged: Judged, chance: random.Random) -> Iterator[str]:

@@ -25,7 +25,7 @@ from ext4audit.finding import (
     Unmount,
 )
 from ext4audit.fixing import ChosenRemedy, LeftOut
-from ext4audit.remedies import mount_command
+from ext4audit.remedies import Unquotable, mount_command
 from ext4audit.remedies.configuration import COMMA, OPTIONS
 
 WORD = re.compile(r"[^ \t\r]+")
@@ -50,11 +50,11 @@ class Composition:
         self._reverts: list[Callable[[], object]] = []
 
     def add(self, remedy: Remedy) -> Remedy:
-        """Return the remedy, adapted to the earlier ones; raises Conflict."""
+        """Return the remedy, adapted to the earlier ones; raises Conflict or Unquotable."""
         self._reverts.clear()
         try:
             return remedy._replace(steps=tuple(self._steps(remedy)))
-        except Conflict:
+        except (Conflict, Unquotable):
             for revert in reversed(self._reverts):
                 revert()
             raise
@@ -149,6 +149,8 @@ def compose(
                 "script, then run fix again"
             )
             left.append(LeftOut(each.rule, each.subject, reason))
+        except Unquotable as reason:
+            left.append(LeftOut(each.rule, each.subject, str(reason)))
         else:
             done.append(each._replace(remedy=remedy))
     return tuple(done), tuple(left), composition.chains

@@ -25,7 +25,7 @@ from ext4audit.finding import (
 )
 from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.fixing.composition import compose, name_of
-from ext4audit.remedies import images, quote
+from ext4audit.remedies import Unquotable, images, quote
 from ext4audit.remedies.remount import kept_by_mount
 
 ALWAYS = frozenset(
@@ -286,7 +286,7 @@ def _call(function: str, *words: str) -> str:
 
 def _word(text: str) -> str:
     """Return a shell word of printable ASCII; raises Unwritable."""
-    word = quote(text)
-    if word is None:
-        raise Unwritable("it contains a name that a shell script cannot contain")
-    return word
+    try:
+        return quote(text)
+    except Unquotable as reason:
+        raise Unwritable(str(reason)) from None

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import wraps
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
 from ext4audit import lazily
-from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry, below, propagates_anew
 from ext4audit.facts.options import canonical, spec_named
 from ext4audit.finding import (
-    E2FSPROGS,
     Check,
     Disruption,
     LineEdit,
@@ -67,24 +68,54 @@ PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 importing `string` compiles the expressions of its templates."""
 
 
-def quote(name: str) -> str | None:
-    r"""Return one shell word that expands to exactly the bytes of `name`, or None.
+P = ParamSpec("P")
+
+
+class Unquotable(ValueError):  # noqa: N818 - it says what is wrong with the name
+    """Raised for a name that no shell word stands for."""
+
+    def __init__(self) -> None:
+        super().__init__("it contains a name that a shell script cannot contain")
+
+
+def quote(name: str) -> str:
+    r"""Return one shell word that expands to exactly the bytes of `name`; raises Unquotable.
 
     The word itself is printable ASCII only, whatever the name holds: a raw newline or escape
     character in a command would be run, or shown, as something else than the reader sees. What
     is not printable is spelled `"$(printf '\NNN')"`, which dash, bash and busybox ash expand
-    alike. None where that is impossible: a NUL byte, a character that no bytes stand for, or a
-    newline at the end, which `$()` strips.
+    alike. That is impossible for a NUL byte, a character that no bytes stand for, and a newline at
+    the end, which `$()` strips.
     """
     if name.isascii() and name.isprintable():
         return shlex.quote(name)
     if "\0" in name or name.endswith("\n"):
-        return None
+        raise Unquotable
     try:
         encoded = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        return None
+        raise Unquotable from None
     return f"\"$(printf '{_format(encoded)}')\""
+
+
+def quotable(*names: str) -> Iterator[str]:
+    """Yield the words of the names that have one."""
+    for name in names:
+        with suppress(Unquotable):
+            yield quote(name)
+
+
+def if_quotable(build: Callable[P, tuple[Step, ...]]) -> Callable[P, tuple[Step, ...]]:
+    """Return a builder whose result is empty if a name cannot be quoted for a shell."""
+
+    @wraps(build)
+    def steps(*args: P.args, **words: P.kwargs) -> tuple[Step, ...]:
+        try:
+            return build(*args, **words)
+        except Unquotable:
+            return ()
+
+    return steps
 
 
 class Command(NamedTuple):
@@ -367,25 +398,3 @@ def with_features(found: tuple[Remedy, ...], fs: Filesystem) -> tuple[Remedy, ..
         return found
     adapted: Callable[[Remedy, Filesystem], Remedy] = lazily("remedies.obstacles", "adapted")
     return tuple(adapted(each, fs) for each in found)
-
-
-def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
-    """Return a remedy with the sentence that its commands fail here, if they do."""
-    primary = fs.primary
-    if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
-        return remedy
-    if all(E2FSPROGS.isdisjoint(each.programs.command) for each in remedy.steps):
-        return remedy
-    note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
-    return remedy._replace(summary=f"{remedy.summary} {note}")
-
-
-def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
-    """Return a remedy without commands, because the mounted `twin` may be the same filesystem."""
-    if not remedy.steps:
-        return remedy
-    note = (
-        f"No commands: {twin.device} has the same UUID and is mounted. Where {fs.device} is "
-        "another way to the same storage, they would damage it."
-    )
-    return remedy._replace(summary=f"{remedy.summary} {note}", steps=())

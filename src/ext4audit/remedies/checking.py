@@ -10,7 +10,7 @@ from ext4audit.facts.mount import Mount
 from ext4audit.facts.superblock import ERROR_MARK
 from ext4audit.finding import Disruption, Remedy, Step
 from ext4audit.layout import usual_backups
-from ext4audit.remedies import TUNE2FS, Command, plain, quote
+from ext4audit.remedies import TUNE2FS, Command, if_quotable, plain, quote
 from ext4audit.remedies.remount import by_hand, checked, preened, unmounted_steps
 
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
@@ -22,6 +22,7 @@ LOOK_FIRST = (
 )
 
 
+@if_quotable
 def preen(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that replay the journal and repair what is safe to repair (e2fsck -p)."""
     device = quote(fs.device)
@@ -43,11 +44,7 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
             disruption=Disruption.REBOOT,
             trade_off=LOOK_FIRST,
         )
-    before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
-    writes = _writes_a_file(fs) if try_write else ()
-    no_errors = plain(f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}")
-    verify = (no_errors, *_no_mark_left(fs), *writes)
-    steps = unmounted_steps(before, (checked(fs),), verify)
+    steps = _checked_unmounted(fs, try_write=try_write)
     return Remedy(
         summary="Stop all writers, unmount it, check it with e2fsck, and mount it"
         f"{by_hand(fs, steps)}.",
@@ -55,6 +52,15 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         steps=steps,
         trade_off=LOOK_FIRST,
     )
+
+
+@if_quotable
+def _checked_unmounted(fs: Filesystem, *, try_write: bool) -> tuple[Step, ...]:
+    before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
+    writes = _writes_a_file(fs) if try_write else ()
+    no_errors = plain(f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}")
+    verify = (no_errors, *_no_mark_left(fs), *writes)
+    return unmounted_steps(before, (checked(fs),), verify)
 
 
 def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
@@ -95,7 +101,7 @@ def _no_mark_left(fs: Filesystem) -> Iterator[Command]:
 
 def _writes_a_file(fs: Filesystem) -> Iterator[Command]:
     """Yield a command that creates, syncs and removes a file, unless a mount is read-only."""
-    where = quote(fs.mount_points[0]) if fs.mount_points else None
-    if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
+    if fs.mounts and not any("ro" in mount.mount_options for mount in fs.mounts):
+        where = quote(fs.mount_points[0])
         write = f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
         yield Command(write, ("mktemp",))

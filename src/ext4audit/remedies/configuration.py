@@ -23,7 +23,16 @@ from ext4audit.facts.host import Memory
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Assignment, LineEdit, NewFile, Phase, Setting, Step
-from ext4audit.remedies import Command, done_of, plain, quote, step, verified, verify_steps
+from ext4audit.remedies import (
+    Command,
+    done_of,
+    if_quotable,
+    plain,
+    quote,
+    step,
+    verified,
+    verify_steps,
+)
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
@@ -41,6 +50,7 @@ DEVICE, PLACE, TYPE, OPTIONS = 0, 1, 2, 3
 """The fields of a line, counted from 0 (fstab(5))."""
 
 
+@if_quotable
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that remove the options `drop` from a line and append those in `add`.
 
@@ -50,6 +60,7 @@ def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tu
     return verified(edit) if edit else ()
 
 
+@if_quotable
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
     """Return the steps that make `spec` the device of a line.
 
@@ -66,8 +77,7 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     """Return the step that removes the options `drop` from a line and appends those in `add`.
 
     Options are compared by meaning: dropping nobarrier also drops `barrier=0`. An emptied field
-    becomes `defaults`. The result is None if nothing changes, if the line has no options field,
-    or if it cannot be quoted for a shell.
+    becomes `defaults`. The result is None if nothing changes or if the line has no options field.
     """
     unwanted = {_meaning(token) for token in drop}
     before = [token for token in re.split(COMMA, line.raw_options) if token]
@@ -105,17 +115,15 @@ def _edit(line: FstabLine, field: int, word: str) -> Step | None:
     return _step(LineEdit(FSTAB, line.line_number, before, after, line.is_numbered))
 
 
-def _step(edit: LineEdit) -> Step | None:
-    """Return the step that applies an edit, or None if it cannot be quoted for a shell.
+def _step(edit: LineEdit) -> Step:
+    """Return the step that applies an edit.
 
     `done` checks the line itself, because findmnt(8) shows only the first of several lines for a
     directory.
     """
     before, after = edit.before, edit.after
-    apply, undo, wanted = _script(edit, before, after), _script(edit, after, before), quote(after)
-    if None in (apply, undo, wanted):
-        return None
-    found = f"LC_ALL=C grep -qxF -e {wanted}"
+    apply, undo = _script(edit, before, after), _script(edit, after, before)
+    found = f"LC_ALL=C grep -qxF -e {quote(after)}"
     done = f"sed -n {edit.line_number}p {FSTAB} | {found}"
     return step(
         Phase.PERSISTENT,
@@ -162,8 +170,8 @@ def _composed(line: FstabLine) -> str:
     return " ".join((*fields, line.raw_options, f"{line.dump_frequency} {line.fsck_pass}"))
 
 
-def _script(edit: LineEdit, before: str, after: str) -> str | None:
-    """Return the sed script that turns `before` into `after`, or None if it cannot be quoted.
+def _script(edit: LineEdit, before: str, after: str) -> str:
+    """Return the sed script that turns `before` into `after`, quoted.
 
     If the line has no number, the script matches the whole line.
     """

@@ -20,6 +20,7 @@ from ext4audit.remedies import (
     Command,
     Work,
     containing,
+    if_quotable,
     joined,
     mount_table,
     plain,
@@ -80,6 +81,7 @@ def free_bytes(fs: Filesystem) -> int | None:
     return superblock.free_blocks * superblock.block_bytes
 
 
+@if_quotable
 def _replacement(fs: Filesystem, new_mib: int, old_mib: int) -> tuple[Step, ...]:
     found = f"awk '{SIZE_IN_MIB} END {{ exit !(n >= {new_mib}) }}'"
     verify = Command(f"dumpe2fs -h {quote(fs.device)} 2>/dev/null | {found}", DUMPE2FS)
@@ -95,6 +97,7 @@ def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> Work:
     return Work(joined(_set(fs, "^has_journal").command, Command(make, TUNE2FS)))
 
 
+@if_quotable
 def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
     """Return the steps that put an external journal into the filesystem, and out again.
 
@@ -115,6 +118,7 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
     )
 
 
+@if_quotable
 def add_journal(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that make an internal journal of the usual size."""
     return unmounted_steps(
@@ -125,6 +129,7 @@ def add_journal(fs: Filesystem) -> tuple[Step, ...]:
     )
 
 
+@if_quotable
 def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that set dir_index while mounted: directories that grow get an index.
 
@@ -141,6 +146,7 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     return verified(step(Phase.PERSISTENT, make, NOTHING, done, by_unmount=back))
 
 
+@if_quotable
 def index_directories(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that set dir_index and index all directories, unmounted."""
     return unmounted_steps(
@@ -159,6 +165,7 @@ def _rebuilt(fs: Filesystem) -> Command:
     return Command(f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}", E2FSCK)
 
 
+@if_quotable
 def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
     """Return the steps that zero inode tables without pauses and wait for the end.
 
@@ -166,9 +173,9 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
     mount is here.
     """
     mount = usable_mount(fs)
-    device = quote(fs.device)
-    if mount is None or None in (quote(mount.mount_point), device):
+    if mount is None:
         return ()
+    device = quote(fs.device)
     groups = (
         f"dumpe2fs {device} 2>/dev/null | awk '/^Group / {{ n++; left += !/ITABLE_ZEROED/ }} END "
     )
@@ -199,16 +206,22 @@ def without_features(fs: Filesystem, features: Sequence[str], *, planned: bool) 
             Disruption.RECREATE,
             destructive=True,
         )
-    steps = unmounted_steps(
+    steps = _without(fs, features, cleared)
+    summary = f"Remove {', '.join(features)}{by_hand(fs, steps)}."
+    return Remedy(summary, Disruption.UNMOUNT, steps)
+
+
+@if_quotable
+def _without(fs: Filesystem, features: Sequence[str], cleared: str) -> tuple[Step, ...]:
+    return unmounted_steps(
         fs,
         (checked(fs), _set(fs, cleared)),
         tuple(_lacks(fs, feature) for feature in features),
         (checked(fs), _set(fs, ",".join(features))),
     )
-    summary = f"Remove {', '.join(features)}{by_hand(fs, steps)}."
-    return Remedy(summary, Disruption.UNMOUNT, steps)
 
 
+@if_quotable
 def clear_fast_commit(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that clear fast_commit; nothing else of the filesystem changes."""
     return unmounted_steps(
@@ -231,6 +244,7 @@ def without_fast_commit(fs: Filesystem) -> Remedy:
     )
 
 
+@if_quotable
 def set_feature(fs: Filesystem, feature: str) -> tuple[Step, ...]:
     """Return the steps that set a feature which tune2fs can also clear, and clear it again."""
     return unmounted_steps(
@@ -241,6 +255,7 @@ def set_feature(fs: Filesystem, feature: str) -> tuple[Step, ...]:
     )
 
 
+@if_quotable
 def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, ...]:
     """Return the steps that turn metadata checksums on, and off again.
 
@@ -257,12 +272,14 @@ def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, 
     )
 
 
+@if_quotable
 def enable_large_dir(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that give directory indexes a third level; tune2fs cannot undo it."""
     work = _set(fs, "large_dir"), checked(fs)
     return unmounted_steps(fs, work, (_has(fs, "large_dir"),))
 
 
+@if_quotable
 def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that make block numbers 64 bits wide, and 32 again."""
     device = quote(fs.device)
@@ -274,6 +291,7 @@ def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
     )
 
 
+@if_quotable
 def convert_to_ext4(
     fs: Filesystem, lines: Sequence[FstabLine], features: Sequence[str]
 ) -> tuple[Step, ...]:
@@ -296,7 +314,7 @@ def _is_ext4(fs: Filesystem) -> Iterator[Command]:
     """Yield the commands that fail where extents are not set or a mount is not of ext4."""
     yield _has(fs, "extent")
     for mount in fs.mounts:
-        fstype = mount_table(quote(mount.mount_point) or "", "FSTYPE")
+        fstype = mount_table(quote(mount.mount_point), "FSTYPE")
         yield Command(f"{fstype} | grep -qx ext4", FINDMNT)
 
 
@@ -305,10 +323,8 @@ def _set(fs: Filesystem, features: str) -> Work:
 
     With bigalloc, tune2fs leaves wrong counts of free blocks where it removes the journal.
     """
-    text, removes_journal = (
-        f"tune2fs -O {features} {quote(fs.device)}",
-        "^has_journal" in features.split(","),
-    )
+    text = f"tune2fs -O {features} {quote(fs.device)}"
+    removes_journal = "^has_journal" in features.split(",")
     return Work(Command(text, TUNE2FS, not_on_bigalloc=removes_journal))
 
 
@@ -326,6 +342,7 @@ def _feature_line(fs: Filesystem) -> str:
     return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:'"
 
 
+@if_quotable
 def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that make a journal for the next mount; the running one goes on without.
 
@@ -335,10 +352,9 @@ def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
     only. Empty where no mount of the whole filesystem is here: tune2fs takes it for unmounted.
     """
     mount = usable_mount(fs)
-    where = quote(mount.mount_point) if mount else None
-    device = quote(fs.device)
-    if where is None or device is None or any(each.root != "/" for each in fs.mounts):
+    if mount is None or any(each.root != "/" for each in fs.mounts):
         return ()
+    where = quote(mount.mount_point)
     touch = 'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
     make = tuned(fs, f"{touch} && {{tune2fs}} -O has_journal {{device}}", where=where)
     make = make._replace(programs=("mktemp", *make.programs))

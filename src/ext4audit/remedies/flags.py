@@ -8,11 +8,21 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import ATIME_OPTIONS, BINDS, FstabEntry, FstabLine, Mount, flags_in_force
+from ext4audit.facts.mount import (
+    ATIME_OPTIONS,
+    BINDS,
+    CLEARED,
+    MOUNT_FLAGS,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    flags_in_force,
+)
 from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import (
     FINDMNT,
     Command,
+    if_quotable,
     joined,
     mount_table,
     plain,
@@ -26,7 +36,6 @@ from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
 from ext4audit.remedies.options import change_options
 from ext4audit.remedies.remount import (
     bind_command,
-    opposites_of,
     remount_command,
     remount_step,
     single_mount,
@@ -103,17 +112,13 @@ def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
 def remountable(mount: Mount) -> bool:
     """Return whether a remount through this mount leaves the rest of the superblock unchanged."""
     same = ("ro" in mount.mount_options) == ("ro" in mount.super_options)
-    return (
-        mount.root == "/"
-        and not mount.overmounted
-        and same
-        and quote(mount.mount_point) is not None
-    )
+    return mount.root == "/" and not mount.overmounted and same
 
 
 GENTLER = frozenset({"relatime", "noatime"})
 
 
+@if_quotable
 def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> tuple[Step, ...]:
     """Return the steps that remount all `strict` mounts with `wanted`: relatime or noatime.
 
@@ -131,13 +136,14 @@ def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> 
 SYNCHRONOUS = "sync", "dirsync"
 
 
+@if_quotable
 def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
     """Return the steps that clear sync and dirsync; a remount cannot clear `dirsync`.
 
     The result is empty if no mount can be changed without changing something else.
     """
     mount = single_mount(fs) if dirsync else usable_mount(fs)
-    if mount is None or not remountable(mount) or quote(fs.device) is None:
+    if mount is None or not remountable(mount):
         return ()
     kept = tuple(option for option in mount.super_options if option not in SYNCHRONOUS)
     change = FlagChange(
@@ -148,20 +154,21 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
         drop=SYNCHRONOUS,
         everywhere=True,
     )
-    shown = mount_table(quote(mount.mount_point) or "", "FS-OPTIONS")
+    shown = mount_table(quote(mount.mount_point), "FS-OPTIONS")
     check = f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'"
     checks = (Command(check, FINDMNT),)
     return _by_new_mount(fs, change, checks) if dirsync else _by_remount(fs, change, checks)
 
 
+@if_quotable
 def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that set per-mount flags by remount,bind, not those of the superblock.
 
     The result is empty if another mount hides this one, because no command can reach it.
     """
-    where = quote(mount.mount_point)
-    if where is None or mount.overmounted:
+    if mount.overmounted:
         return ()
+    where = quote(mount.mount_point)
     checks = [flag_check(where, flag) for flag in flags]
     change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
     apply, undo = bind_command(mount, flags), bind_command(mount, ())
@@ -169,6 +176,7 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     return (there, *verify_steps(checks))
 
 
+@if_quotable
 def remount_by_fstab(
     fs: Filesystem, mount: Mount, changed: Sequence[tuple[str, str]], flags: Sequence[str]
 ) -> tuple[Step, ...]:
@@ -178,8 +186,6 @@ def remount_by_fstab(
     the mount.
     """
     where = quote(mount.mount_point)
-    if where is None:
-        return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     checks = [plain(f"grep -qx {quote(intended)} {listed}") for intended, _ in changed]
     checks += [flag_check(where, flag) for flag in flags]
@@ -188,12 +194,19 @@ def remount_by_fstab(
     return (remount_step(mount, after, before, checks), *verify_steps(checks))
 
 
+def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return the options that clear flags of mount(8), except access times."""
+    opposites = {flag: opposite for opposite, flag in CLEARED.items()}
+    return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
+
+
 def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
     """Return the options that take flags back: the opposites, and the access times in force."""
     atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
     return [*opposites_of(flags), *(() if ATIME_OPTIONS.keys().isdisjoint(flags) else atime)]
 
 
+@if_quotable
 def set_flags_and_options(
     fs: Filesystem,
     atime: Sequence[str],
@@ -247,7 +260,7 @@ def _atime_change(mount: Mount, wanted: str) -> FlagChange:
 
 
 def _atime_steps(fs: Filesystem, change: FlagChange) -> tuple[Step, ...]:
-    check = flag_check(quote(change.before.mount_point) or "", change.apply[0])
+    check = flag_check(quote(change.before.mount_point), change.apply[0])
     return _by_remount(fs, change, (check,))
 
 

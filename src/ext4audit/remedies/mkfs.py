@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.facts import MIB
 from ext4audit.facts.layout import MOST_STRIDE_BLOCKS, MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
-from ext4audit.finding import Disruption, Phase, Remedy
+from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import advised, backup_superblocks, density_of, described
@@ -19,7 +19,7 @@ from ext4audit.layout.mkfs_parameters import (
     largest_journal_blocks,
     sizes_before_growth,
 )
-from ext4audit.remedies import DUMPE2FS, Command, quote, step
+from ext4audit.remedies import DUMPE2FS, Command, Unquotable, if_quotable, quotable, quote, step
 
 CHOSEN_FEATURES = frozenset(
     "bigalloc casefold ea_inode encrypt fast_commit inline_data large_dir meta_bg mmp project "
@@ -67,20 +67,23 @@ def mkfs_line(
 
     It destroys all data. The filesystem begins at `start_bytes` of the device or file. If that is
     not 0 or if `keeps_size` is true, it keeps its size, because the space after it may be in use.
-    The result is also None if the device name cannot be quoted for a shell, or if the journal is
-    on an unknown device.
+    The result is also None if a name cannot be quoted for a shell, or if the journal is on an
+    unknown device.
     """
-    geometry, sizes, quoted = layout.geometry, superblock.sizes, quote(device)
-    if geometry is None or sizes is None or not quoted:
+    geometry, sizes = layout.geometry, superblock.sizes
+    if geometry is None or sizes is None:
         return None
     advice = advice_for(layout, sizes)
     if advice is None or _is_as_advised(layout, superblock, advice):
         return None
     if superblock.external_journal and not superblock.journal_uuid:
         return None
-    command = f"{_mkfs(layout, geometry, superblock, advice, start_bytes)} {quoted}"
     size = f" {layout.size_blocks}" if start_bytes or keeps_size else ""
-    return f"{_new_external_journal(layout, superblock)}{command}{size}"
+    try:
+        command = f"{_mkfs(layout, geometry, superblock, advice, start_bytes)} {quote(device)}"
+        return f"{_new_external_journal(layout, superblock)}{command}{size}"
+    except Unquotable:
+        return None
 
 
 def _new_external_journal(layout: MetadataLayout, superblock: Superblock) -> str:
@@ -111,17 +114,11 @@ def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
 
 def _recreate(device: str, command: Command, blocks_per_group: int) -> Remedy:
     """Return the remedy that runs a command of `mkfs_line`; without a text it has no steps."""
-    verify = f"dumpe2fs -h {quote(device)} 2>/dev/null"
-    pattern = f"^Blocks per group: +{blocks_per_group}$"
-    steps = (
-        step(Phase.PERSISTENT, command),
-        step(Phase.VERIFY, Command(f"{verify} | grep -Eq '{pattern}'", DUMPE2FS)),
-    )
     return Remedy(
         summary="Back up, unmount, recreate with block groups that fit the stripe, restore: "
         f"mkfs DESTROYS all data on {device}.",
         disruption=Disruption.RECREATE,
-        steps=steps if command.text else (),
+        steps=_recreated(device, command, blocks_per_group) if command.text else (),
         destructive=True,
         trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
         "With very many inodes mke2fs silently lowers the group size, so verify it. The "
@@ -129,6 +126,14 @@ def _recreate(device: str, command: Command, blocks_per_group: int) -> Remedy:
         "mount options are those of mke2fs. There is no smaller change: stride and stripe "
         "width only affect the allocator and move no bitmap, and resize2fs keeps the group size.",
     )
+
+
+@if_quotable
+def _recreated(device: str, command: Command, blocks_per_group: int) -> tuple[Step, ...]:
+    verify = f"dumpe2fs -h {quote(device)} 2>/dev/null"
+    pattern = f"^Blocks per group: +{blocks_per_group}$"
+    check = Command(f"{verify} | grep -Eq '{pattern}'", DUMPE2FS)
+    return step(Phase.PERSISTENT, command), step(Phase.VERIFY, check)
 
 
 def _mkfs(
@@ -176,9 +181,7 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
     # Smaller groups leave less free space for a journal.
     made = advised(described(layout, sizes_of(superblock)), advice, layout.device_bytes)
     yield from _journal(superblock, largest_journal_blocks(made) * made.block_bytes)
-    label = quote(superblock.label or "")
-    if superblock.label and label:
-        yield f"-L {label}"
+    yield from (f"-L {label}" for label in quotable(superblock.label or "") if superblock.label)
 
 
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ext4audit.remedies import (
     NOTHING,
     UNMOUNTING,
     Command,
+    if_quotable,
     in_force,
     joined,
     mount_table,
@@ -60,6 +61,7 @@ MAKES_DIRECTORY = "x-mount.mkdir"
 """The fstab option, also spelled X-mount.mkdir, with which mount(8) creates the mount point."""
 
 
+@if_quotable
 def change_by_new_mount(
     fs: Filesystem,
     wanted: Mapping[str, str],
@@ -81,8 +83,6 @@ def change_by_new_mount(
     if mount is None:
         steps = change_options(fs, wanted, remount=False)
         return steps if any(each.phase is Phase.PERSISTENT for each in steps) else ()
-    if None in (quote(mount.mount_point), quote(fs.device)):
-        return ()
     change = superblock_change(fs, wanted)
     stored = {n for n, t in wanted.items() if not explicit and (not t or is_default(fs, n, t))}
     new = [typed(token) for name, token in wanted.items() if name not in stored]
@@ -167,6 +167,7 @@ def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
             yield option.token
 
 
+@if_quotable
 def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step, ...]:
     """Return the steps that list a directory and mount it by fstab; their undo unmounts it.
 
@@ -176,8 +177,6 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     table will spell it, without symbolic links.
     """
     where, real = quote(entry.line.mount_point), quote(entry.place)
-    if where is None or real is None:
-        return ()
     new = NewMount(entry.place)
     check = Command(f"mountpoint -d {where} | grep -qx {device_number}", ("mountpoint",))
     makes = {option.partition("=")[0].lower() for option in entry.line.options} & {MAKES_DIRECTORY}
@@ -189,6 +188,7 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     return (free, *verified(there))
 
 
+@if_quotable
 def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that move options, by name, from the superblock to fstab, and mount again.
 
@@ -196,14 +196,13 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     is empty if fstab does not mount it, or if more than one mount must be unmounted.
     """
     mount = single_mount(fs)
-    where = quote(mount.mount_point) if mount else None
     known = tokens.keys() <= OPPOSITE.keys()
-    if mount is None or where is None or not known or fstab_line(fs, mount) is None:
+    if mount is None or not known or fstab_line(fs, mount) is None:
         return ()
     change = superblock_change(fs, {name: OPPOSITE[name] for name in tokens})
     if not change.held:
         return ()
-    table = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
+    table = f"{mount_table(quote(mount.mount_point), 'OPTIONS')} | tr , '\\n'"
     shown = (Command(f"{table} | grep -qx {quote(each)}", FINDMNT) for each in tokens.values())
     checks = [*shown, verify_command(fs, change)]
     new = [typed(token) for token in tokens.values()]

@@ -1,10 +1,10 @@
-"""Features with which e2fsprogs cannot do some things, or only in another way."""
+"""What commands cannot do, or only in another way: features, a refused device, a twin."""
 
 from __future__ import annotations
 
-from ext4audit.evidence import for_wording
+from ext4audit.evidence import OUTSIDE, Unknown, Why, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import NewMount, Remedy, Unmount
+from ext4audit.finding import E2FSPROGS, NewMount, Remedy, Unmount
 
 CORRECTLY = "correctly with the feature bigalloc."
 MMP_NOTE = " tune2fs -f: because of the feature mmp it takes a mounted filesystem for a used one."
@@ -56,3 +56,25 @@ def with_mmp(remedy: Remedy, fs: Filesystem) -> Remedy:
     if tuple(steps) == remedy.steps:
         return remedy
     return remedy._replace(steps=tuple(steps), summary=f"{remedy.summary}{MMP_NOTE}")
+
+
+def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy with the sentence that its commands fail here, if they do."""
+    primary = fs.primary
+    if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
+        return remedy
+    if all(E2FSPROGS.isdisjoint(each.programs.command) for each in remedy.steps):
+        return remedy
+    note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
+    return remedy._replace(summary=f"{remedy.summary} {note}")
+
+
+def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
+    """Return a remedy without commands, because the mounted `twin` may be the same filesystem."""
+    if not remedy.steps:
+        return remedy
+    note = (
+        f"No commands: {twin.device} has the same UUID and is mounted. Where {fs.device} is "
+        "another way to the same storage, they would damage it."
+    )
+    return remedy._replace(summary=f"{remedy.summary} {note}", steps=())

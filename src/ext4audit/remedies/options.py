@@ -26,6 +26,7 @@ from ext4audit.remedies import (
     UNMOUNTING,
     Command,
     containing,
+    if_quotable,
     in_force,
     is_writable,
     joined,
@@ -76,6 +77,7 @@ def superblock_change(fs: Filesystem, wanted: Mapping[str, str]) -> SuperblockCh
     return SuperblockChange(tuple(bits), string, unseen, held)
 
 
+@if_quotable
 def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that clear settings of an unmounted superblock that contradict `wanted`.
 
@@ -83,8 +85,7 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     e2fsprogs interpret the part of a name after a question mark as options.
     """
     change = superblock_change(fs, wanted)
-    device = quote(fs.device)
-    if device is None or not change.held or not is_writable(fs):
+    if not change.held or not is_writable(fs):
         return ()
     steps = [*replay_first(fs), *_bit_steps(fs, change)]
     if change.string is not None:
@@ -92,14 +93,14 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     return (*steps, step(Phase.VERIFY, verify_command(fs, change)))
 
 
+@if_quotable
 def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     """Return the steps that make `token` the default of an option that has bits, such as data=.
 
     It takes effect at the next mount. The result is empty if the current bits are unknown, or if
     s_mount_opts, which overrides the bits, sets the option.
     """
-    device = quote(fs.device)
-    if device is None or not isinstance(fs.superblock, Known):
+    if not isinstance(fs.superblock, Known):
         return ()
     superblock = fs.superblock.value
     known = filter(None, map(recognize, superblock.mount_option_string.split(",")))
@@ -108,7 +109,7 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     tokens = spec_named(name).superblock_bits
     bit = next(bit for bit, meaning in tokens.items() if meaning == token)
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
-    check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
+    check = f"tune2fs -l {quote(fs.device)} | grep -qE '^Default mount options:.* {bit}( |$)'"
     change, undo = (_set_bits(fs, [each]) for each in (bit, old))
     return verified(step(Phase.PERSISTENT, change, undo, Command(check, TUNE2FS)))
 
@@ -165,7 +166,7 @@ def _bit_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
 
 def _unseen_step(fs: Filesystem, token: str) -> Step:
     """Return the step that clears s_mount_opts if it contains only this token."""
-    device = quote(fs.device) or ""
+    device = quote(fs.device)
     only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
     clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
     some = f"tune2fs -l {device} | grep -q '^Mount options:'"
@@ -336,6 +337,7 @@ def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
     return change_options(fs, {name: wanted})
 
 
+@if_quotable
 def change_options(
     fs: Filesystem, wanted: Mapping[str, str], *, remount: bool = True
 ) -> tuple[Step, ...]:
@@ -349,7 +351,7 @@ def change_options(
     whole filesystem, or if a name cannot be quoted for a shell.
     """
     mount = usable_mount(fs)
-    if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
+    if mount is None:
         return ()
     tokens = {name: canonical(token) for name, token in wanted.items()}
     live = _live(fs, mount, tokens) if remount else ()

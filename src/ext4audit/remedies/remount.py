@@ -17,7 +17,6 @@ from ext4audit.facts.mount import (
     ATIME_OPTIONS,
     CLEARED,
     IMPLIED,
-    MOUNT_FLAGS,
     SUPERBLOCK_FLAGS,
     USER,
     EffectiveOption,
@@ -36,11 +35,13 @@ from ext4audit.remedies import (
     UNMOUNTING,
     Command,
     Work,
+    if_quotable,
     images,
     is_writable,
     joined,
     mount_command,
     plain,
+    quotable,
     quote,
     step,
     verify_steps,
@@ -135,8 +136,8 @@ def bind_command(mount: Mount, flags: Sequence[str]) -> Command:
 
 def _remount(mount: Mount, words: Sequence[str]) -> Command:
     """Return a remount command; any word can be the device, because the kernel ignores it."""
-    source = quote(mount.source) if mount.source else None
-    text = f"mount -o {quote(','.join(words))} {source or 'none'} {quote(mount.mount_point)}"
+    source = next(quotable(mount.source or "none"), "none")
+    text = f"mount -o {quote(','.join(words))} {source} {quote(mount.mount_point)}"
     return Command(text, MOUNTING)
 
 
@@ -208,6 +209,7 @@ def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
     return tuple(filter(is_user_option, line.options if line else ()))
 
 
+@if_quotable
 def revert_steps(
     fs: Filesystem, mount: Mount, options: Sequence[EffectiveOption]
 ) -> tuple[Step, ...]:
@@ -218,18 +220,12 @@ def revert_steps(
     before = [typed(option.token) for option in options]
     after = [typed(option.baseline) for option in options if option.baseline]
     blocked = NOT_BY_REMOUNT.intersection(option.name for option in options)
-    if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
+    if blocked or len(after) < len(options):
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     tokens = (quote(option.token) for option in options)
     checks = [plain(f"grep -q . {listed} && ! grep -qx {token} {listed}") for token in tokens]
     return (remount_step(mount, after, before, checks), *verify_steps(checks))
-
-
-def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return the options that clear flags of mount(8), except access times."""
-    opposites = {flag: opposite for opposite, flag in CLEARED.items()}
-    return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
 
 
 CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
@@ -258,6 +254,7 @@ def preened(fs: Filesystem) -> Work:
     return Work(Command(PREEN.format(device=quote(fs.device)), E2FSCK), replays=True)
 
 
+@if_quotable
 def unmounted_steps(
     fs: Filesystem,
     work: Sequence[Work],
@@ -274,7 +271,7 @@ def unmounted_steps(
     is mounted several times or in another namespace, for a copy of a superblock, or if a name
     cannot be quoted for a shell.
     """
-    if quote(fs.device) is None or not is_writable(fs):
+    if not is_writable(fs):
         return ()
     replay = () if work[0].replays else replay_first(fs)
     first = is_free(fs) if replay else _is_unused(fs)
@@ -282,7 +279,7 @@ def unmounted_steps(
     steps = (*replay, *_if_unmounted(fs, first, work, undo, done))
     if fs.alive:
         mount = single_mount(fs)
-        if mount is None or quote(mount.mount_point) is None:
+        if mount is None:
             return ()
         steps = _between(fs, mount, steps)
     return (*steps, *verify_steps(verify))
@@ -297,7 +294,7 @@ def replay_first(fs: Filesystem) -> tuple[Step, ...]:
     """
     features = fs.superblock.value.features if isinstance(fs.superblock, Known) else JOURNALED
     is_replayed = fs.alive and not any("norecovery" in m.super_options for m in fs.mounts)
-    if is_replayed or JOURNALED.isdisjoint(features) or quote(fs.device) is None:
+    if is_replayed or JOURNALED.isdisjoint(features):
         return ()
     command = joined(_is_unused(fs), preened(fs).command)
     check = Check(fs.device, is_forced=False, wholes=wholes(fs))
@@ -381,8 +378,8 @@ def unopened(fs: Filesystem) -> Command:
 
 def unopened_device(device: str, wholes: Sequence[str]) -> Command:
     """Return the command that fails while a process has a device or one of its `wholes` open."""
-    words = filter(None, map(quote, (device, *wholes)))
-    return plain(f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}")
+    devices = " ".join(map(quote, (device, *wholes)))
+    return plain(f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=devices)}")
 
 
 def wholes(fs: Filesystem) -> tuple[str, ...]:

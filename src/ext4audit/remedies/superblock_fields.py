@@ -23,8 +23,10 @@ from ext4audit.remedies import (
     Work,
     containing,
     done_of,
+    if_quotable,
     joined,
     plain,
+    quotable,
     quote,
     resized,
     step,
@@ -39,6 +41,7 @@ ERRORS_FIELD = {"errors=remount-ro": "Remount read-only"}
 """The field as tune2fs -l prints it, by token."""
 
 
+@if_quotable
 def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
     """Return the steps that replace errors=continue by `token`, now and at every mount.
 
@@ -46,7 +49,7 @@ def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
     field, or for a panic, whose steps no test may run, because an error would stop the machine.
     """
     mount = usable_mount(fs)
-    if token == PANIC or mount is None or None in (quote(mount.mount_point), quote(fs.device)):
+    if token == PANIC or mount is None:
         return ()
     if fstab_lines(fs, "errors") or _is_overridden_by_mount(fs, token):
         return remedies.options.change_option(fs, "errors", token)
@@ -90,6 +93,7 @@ def _by_tune2fs(fs: Filesystem, words: str) -> Command:
     return tuned(fs, "{tune2fs} {words} {device}", words=words)
 
 
+@if_quotable
 def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that set resuid and resgid, whose current tokens are `others`, to 0.
 
@@ -98,9 +102,7 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
     """
     mount = usable_mount(fs)
     numbers = [token.partition("=")[2] for token in others.values()]
-    if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
-        return ()
-    if any(whole_number(number) is None for number in numbers):
+    if mount is None or any(whole_number(number) is None for number in numbers):
         return ()
     if any(fstab_lines(fs, name) for name in others):
         return remedies.options.change_options(fs, {name: f"{name}=0" for name in others})
@@ -140,11 +142,10 @@ def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
     return _reserve(fs, "-m 0", 0, reserved_blocks)
 
 
+@if_quotable
 def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[Step, ...]:
     """Return the steps that change the reserve from `before` to `blocks` by a tune2fs option."""
     device = quote(fs.device)
-    if device is None:
-        return ()
     check, audited = (
         Command(f"tune2fs -l {device} | grep -qE '^Reserved block count: +{number}$'", TUNE2FS)
         for number in (blocks, before)
@@ -156,13 +157,15 @@ def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[St
 
 def find_many_files(fs: Filesystem) -> Remedy:
     """Return advice to delete files, with a command that lists the fullest directories."""
-    where = next(filter(None, map(quote, fs.mount_points)), None)
-    find = f" (find {where} -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail)"
+    find = next(map(_count_files, quotable(*fs.mount_points)), "")
     return Remedy(
-        "Find the directories with the most files, and delete files that are not needed"
-        f"{find if where else ''}.",
+        f"Find the directories with the most files, and delete files that are not needed{find}.",
         Disruption.ONLINE,
     )
+
+
+def _count_files(where: str) -> str:
+    return f" (find {where} -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail)"
 
 
 def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
@@ -174,14 +177,13 @@ def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
     return () if before is None else _reserve(fs, f"-r {blocks}", blocks, before)
 
 
+@if_quotable
 def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     """Return the steps that grow a mounted filesystem to the size of its device.
 
     They verify that at most `most_idle_bytes` of the device are then unused.
     """
     device = quote(fs.device)
-    if device is None:
-        return ()
     program = '/^Block count:/ {n = $3} /^Block size:/ {printf "%.0f", n * $3}'
     own = f"$(dumpe2fs -h {device} 2>/dev/null | awk '{program}')"
     idle = f"$(( $(blockdev --getsize64 {device}) - {own} ))"
@@ -196,6 +198,7 @@ PLAIN_IDENTIFIER = r"[A-Za-z0-9_.][A-Za-z0-9_. -]*"
 """Identifiers that every tool prints unchanged; lsblk may have shown others differently."""
 
 
+@if_quotable
 def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) -> tuple[Step, ...]:
     """Return the steps that store stride and width, in blocks, in the superblock and apply them.
 
@@ -203,8 +206,7 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
     any other value overrides the superblock. Empty if it is mounted, but without a usable mount.
     """
     mount = usable_mount(fs)
-    lost = fs.alive and (mount is None or quote(mount.mount_point) is None)
-    if lost or quote(fs.device) is None:
+    if fs.alive and mount is None:
         return ()
     old = superblock.stride_blocks, superblock.stripe_width_blocks
     stored = list(_is_stored(fs, (stride, width)))
@@ -263,6 +265,7 @@ def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[Command]:
         yield Command(check, TUNE2FS)
 
 
+@if_quotable
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     """Return the steps that enlarge all inodes in place, which cannot be undone.
 
@@ -286,6 +289,7 @@ def clear_label(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple
     return _identifier_steps(kernel_name, "LABEL", ("-L", "''"), old, wholes)
 
 
+@if_quotable
 def _identifier_steps(
     kernel_name: str, key: str, setting: tuple[str, str], old: str, wholes: Sequence[str]
 ) -> tuple[Step, ...]:
@@ -300,7 +304,7 @@ def _identifier_steps(
     """
     option, new = setting
     device, before = quote(f"/dev/{kernel_name}"), quote(old)
-    if device is None or before is None or not re.fullmatch(PLAIN_IDENTIFIER, old):
+    if not re.fullmatch(PLAIN_IDENTIFIER, old):
         return ()
     held = quote(f"/sys/fs/ext4/{kernel_name.replace('/', '!')}")
     expected = f"!= {before}" if key == "UUID" else f"= {new}"
@@ -333,11 +337,12 @@ def only_carrier(uuid: str) -> Step:
     return step(Phase.PERSISTENT, only_one, change=Inspection())
 
 
+@if_quotable
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     """Return the steps that grow an unmounted filesystem to the size of its device.
 
     They are verified as in `grow_to_device`. The result is empty if no command can unmount it.
     """
-    work = remedies.remount.checked(fs), resized(quote(fs.device) or "")
+    work = remedies.remount.checked(fs), resized(quote(fs.device))
     verify = tuple(map(done_of, grow_to_device(fs, most_idle_bytes)[:1]))
     return remedies.remount.unmounted_steps(fs, work, verify)
