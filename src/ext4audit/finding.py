@@ -118,9 +118,14 @@ class Unmount(NamedTuple):
 
 
 class NewMount(NamedTuple):
-    """A mount of a filesystem that is not mounted there: its rollback is an unmount."""
+    """A mount of a filesystem that is not mounted there: its rollback is an unmount.
+
+    `done_before` is set if `done` of its step succeeds before the unmount of the remedy as well: it
+    tests that something is mounted there, which does not tell that it was mounted anew.
+    """
 
     mount_point: str
+    done_before: bool = False
 
 
 class Check(NamedTuple):
@@ -188,6 +193,8 @@ E2FSPROGS = frozenset(
     {"debugfs", "dumpe2fs", "e2fsck", "mke2fs", "mkfs.ext3", "mkfs.ext4", "resize2fs", "tune2fs"}
 )
 """The programs that open the device of a filesystem."""
+WRITING_CHECKS = frozenset({"mktemp"})
+"""The programs of checks that write to a filesystem: what only looks leaves these checks out."""
 
 
 class Setting(NamedTuple):

@@ -119,7 +119,7 @@ def test_each_kind_of_change_has_its_function() -> None:
     assert second["3"] == "run_step 'tune2fs -m 1' 'tune2fs -m 5' true"
     assert second["4"] == "setting 'tune2fs -r 1' 'tune2fs -r 5' true 'grep 5'"
     assert second["5"].startswith(f"mount_step {key} ")
-    assert second["verify"] == "verify 'grep -q z'"
+    assert second["verify"] == "verify false 'grep -q z'"
     assert "steps=2 strict=true" in made.text
     assert "steps=5 strict=false" in made.text
 
@@ -128,7 +128,10 @@ def test_a_mount_without_an_unmount_names_its_directory() -> None:
     """However its commands are spelled: the change has the name."""
     step = Step(Phase.IMMEDIATE, "LANG=C mount x", "", "done", NewMount("/x y"), "umount -v x")
     key = r"'/x\040y'"
-    assert calls(script((step,)))["1"] == f"mount_step {key} 'LANG=C mount x' 'umount -v x' done"
+    words = f"mount_step {key} 'LANG=C mount x' 'umount -v x' done"
+    assert calls(script((step,)))["1"] == f"{words} false"
+    step = step._replace(change=NewMount("/x y", done_before=True))
+    assert calls(script((step,)))["1"] == f"{words} true"
 
 
 @pytest.mark.parametrize(

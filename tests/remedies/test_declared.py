@@ -57,6 +57,8 @@ TUNE2FS = Programs(("tune2fs",))
             Step(Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/a && sync && resize2fs /dev/a"),
             "cannot do with bigalloc",
         ),
+        (Step(Phase.IMMEDIATE, "echo", done="touch /a"), "a check that changes"),
+        (Step(Phase.VERIFY, "touch /a"), "a check that changes"),
         (Step(Phase.IMMEDIATE, "test -e /a"), "whether it changes anything"),
         (
             Step(Phase.IMMEDIATE, "resize2fs /dev/a", change=Inspection()),

@@ -5,7 +5,7 @@ state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state
 lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
-title='' steps=0 strict=true tuned='' checked=false repeated=''
+title='' steps=0 step=0 strict=true tuned='' checked=false repeated='' writing=''
 
 # Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
 say() { printf '%s\n' "$*" | visible || :; }
@@ -353,7 +353,8 @@ tune() ( # NAME:ATTRIBUTE=VALUE,...
 run_step() { # command, undo, done
 	case $mode in
 	holds)
-		case $dry,$3 in *,) return 2 ;; true,*mktemp*) return 2 ;; esac
+		[ -n "$3" ] || return 2
+		! $dry || ! writes || return 2
 		quietly "$3"
 		;;
 	kind) return 1 ;;
@@ -382,14 +383,14 @@ setting() { # command, undo, done, what succeeds while the value is the audited 
 	*) run_step "$1" "$2" "$3" ;;
 	esac
 }
-mount_step() { # key, command, undo, done
+mount_step() { # key, command, undo, done, whether that holds before the unmount as well
 	case $mode in
 	save) mounts_on "$1" ;;
 	run) run_step "$2" "$3" "$4" && tune "$tuned" ;;
 	holds)
 		# That it is mounted does not tell that it was mounted anew.
 		run_step "$2" "$3" "$4" || return
-		case $strict,$4 in false,mountpoint*) return 2 ;; esac
+		! $5 || return 2
 		;;
 	undo)
 		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
@@ -711,12 +712,13 @@ new_file() { # path, content without its last newline
 }
 same() { [ -f "$1" ] && printf '%s\n' "$2" | cmp -s - "$1"; }
 
-# Remedies: remedy_1, remedy_2, ... are the data; each sets title, steps and strict, prechecks its
-# filesystems, runs one step, and verifies all of it.
+# Remedies: remedy_1, remedy_2, ... are the data; each sets title, steps, strict and writing (the
+# steps whose test writes a file), prechecks its filesystems, runs one step, and verifies all of it.
 with_mode() { # mode, remedy, step
-	mode=$1
+	mode=$1 step=$3
 	"remedy_$2" "$3"
 }
+writes() { case $writing in *" $step "*) ;; *) return 1 ;; esac } # whether the step's test does
 each_step() { # remedy: sets numbers, first to last and last to first
 	r=$1
 	"remedy_$r" about
@@ -747,9 +749,9 @@ is_applied() { # remedy
 		[ "$s" = complete ] && "remedy_$1" verify
 	fi
 }
-verify() { # a command; a dry run leaves out one that writes a file
-	case $dry,$1 in true,*mktemp*) return 0 ;; esac
-	quietly "$1" || fails "verification failed: $1"
+verify() { # whether it writes a file, which a dry run does not; a command
+	! $dry || ! $1 || return 0
+	quietly "$2" || fails "verification failed: $2"
 }
 is_interrupted() { # remedy
 	state_of "R$1"

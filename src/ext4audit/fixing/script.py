@@ -12,6 +12,7 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import (
     UUID_FIELD,
+    WRITING_CHECKS,
     Check,
     Inspection,
     LineEdit,
@@ -134,12 +135,14 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
     # An edit verifies its line itself, because later remedies may also edit that line.
     edited = {step.done for step in work if isinstance(step.change, LineEdit)}
-    verify = (step.command for step in each.remedy.steps if step.phase is Phase.VERIFY)
-    checks = [command for command in verify if command not in edited]
-    strict = "false" if any(isinstance(step.change, Unmount) for step in work) else "true"
-    checked = "true" if any(isinstance(step.change, Check) for step in work) else "false"
+    verify = (step for step in each.remedy.steps if step.phase is Phase.VERIFY)
+    checks = [_check(step) for step in verify if step.command not in edited]
+    writing = [str(n) for n, step in enumerate(work, 1) if _writes(step.programs.done)]
+    strict = _flag(not any(isinstance(step.change, Unmount) for step in work))
+    checked = _flag(any(isinstance(step.change, Check) for step in work))
     about = f"title={_word(_plain(each.title))} steps={len(work)} strict={strict} checked={checked}"
     about += f" repeated={_word(_repeated(each, work))}"
+    about += f" writing={_word(' '.join(('', *writing, '')))}"
     return "\n".join(
         (
             f"remedy_{number}() {{",
@@ -147,7 +150,7 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
             f"\tabout) {about} ;;",
             _case("filesystems", _preconditions(each)),
             *(_case(str(n), [call]) for n, call in enumerate(_calls(each, work, chains), 1)),
-            _case("verify", [f"verify {_word(check)}" for check in checks]),
+            _case("verify", checks),
             "\tesac",
             "}",
         )
@@ -165,6 +168,18 @@ def _repeated(each: ChosenRemedy, work: Sequence[Step]) -> str:
             mount = next(mount for mount in fs.mounts if mount.mount_point == place)
             return _key(",".join(kept_by_mount(fs, mount)))
     return ""
+
+
+def _check(step: Step) -> str:
+    return _call("verify", _flag(_writes(step.programs.command)), step.command)
+
+
+def _writes(programs: Sequence[str]) -> bool:
+    return not WRITING_CHECKS.isdisjoint(programs)
+
+
+def _flag(is_set: bool) -> str:
+    return "true" if is_set else "false"
 
 
 def _case(label: str, commands: Iterable[str]) -> str:
@@ -208,10 +223,10 @@ def _calls(
                 commands = step.command, step.rollback, step.done
                 yield _call(*_by_unmount(each, step), "setting", *commands, audited)
             case Inspection(runs_first):
-                when = "true" if runs_first else "false"
-                yield _call("inspect", when, step.command, step.done)
-            case NewMount(place):
-                yield _call("mount_step", _key(place), step.command, step.rollback, step.done)
+                yield _call("inspect", _flag(runs_first), step.command, step.done)
+            case NewMount(place, done_before):
+                commands = step.command, step.rollback, step.done
+                yield _call("mount_step", _key(place), *commands, _flag(done_before))
             case _:
                 commands = step.command, step.rollback, step.done
                 yield _call(*_by_unmount(each, step), "run_step", *commands)
@@ -250,7 +265,7 @@ def _remount(fs: Filesystem, step: Step, change: Remount) -> str:
         _key(change.mount_point),
         *_names(fs),
         mount.source or "none",
-        "true" if change.is_bind else "false",
+        _flag(change.is_bind),
         step.last_resort,
         step.done,
         *pairs,

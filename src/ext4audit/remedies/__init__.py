@@ -217,12 +217,6 @@ def done_of(change: Step) -> Command:
     return Command(change.done, change.programs.done)
 
 
-def with_done(change: Step, *checks: Command) -> Step:
-    """Return a step that is done if all checks succeed."""
-    done = joined(*checks)
-    return change._replace(done=done.text, programs=change.programs._replace(done=done.programs))
-
-
 def tuned(fs: Filesystem, form: str, **words: str | int) -> Command:
     """Return a command that writes by tune2fs to a filesystem that may be mounted.
 

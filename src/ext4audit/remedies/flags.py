@@ -29,7 +29,6 @@ from ext4audit.remedies import (
     quote,
     step,
     verify_steps,
-    with_done,
 )
 from ext4audit.remedies.configuration import edit_options, merged
 from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
@@ -82,11 +81,11 @@ def _by_new_mount(
     fs: Filesystem, change: FlagChange, checks: Sequence[Command]
 ) -> tuple[Step, ...]:
     """Return the steps that change flags by an unmount and a mount."""
-    unmount, again = mount_anew(fs, change.before, (), (), (), after=change.after)
+    unmount, again = mount_anew(fs, change.before, (), (), (), after=change.after, checks=checks)
     return (
         *_edits(fs, change),
         unmount,
-        with_done(again, *checks),
+        again,
         *verify_steps(checks),
     )
 

@@ -28,7 +28,6 @@ from ext4audit.remedies import (
     step,
     verified,
     verify_steps,
-    with_done,
 )
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
@@ -87,7 +86,8 @@ def change_by_new_mount(
     stored = {n for n, t in wanted.items() if not explicit and (not t or is_default(fs, n, t))}
     new = [typed(token) for name, token in wanted.items() if name not in stored]
     checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
-    unmount, again = mount_anew(fs, mount, new, [*_tokens_now(fs, wanted)], _names(fs, wanted))
+    now, names = [*_tokens_now(fs, wanted)], _names(fs, wanted)
+    unmount, again = mount_anew(fs, mount, new, now, names, checks=checks)
     getro = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
     writable = Command(getro, ("blockdev",))
     before = (step(Phase.IMMEDIATE, writable, change=Inspection()),) if replay else ()
@@ -102,7 +102,7 @@ def change_by_new_mount(
             *inspection,
             *superblock_steps(fs, change),
             *offline_string(fs, change),
-            with_done(again, *checks),
+            again,
         ),
         *verify_steps(checks),
     )
@@ -123,14 +123,16 @@ def mount_anew(
     names: Collection[str],
     *,
     after: Mount | None = None,
+    checks: Sequence[Command] = (),
 ) -> tuple[Step, Step]:
     """Return an unmount, and a mount with the tokens `new` in place of the options `names`.
 
     `old` has the tokens that the rollback restores; `after` is the mount with changed flags.
+    `checks` show what the new mount changes.
     """
     back = mount_again(fs, mount, [typed(token) for token in old], names)
     again = mount_again(fs, after or mount, new, names)
-    return unmount_and_mount(mount, back, again)
+    return unmount_and_mount(mount, back, again, checks=checks)
 
 
 def left_by_hand(fs: Filesystem) -> str:
@@ -206,14 +208,14 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     shown = (Command(f"{table} | grep -qx {quote(each)}", FINDMNT) for each in tokens.values())
     checks = [*shown, verify_command(fs, change)]
     new = [typed(token) for token in tokens.values()]
-    unmount, again = mount_anew(fs, mount, new, (), tokens)
+    unmount, again = mount_anew(fs, mount, new, (), tokens, checks=checks)
     return (
         *_edits_to(fs, tokens),
         *_in_one_phase(
             unmount,
             *superblock_steps(fs, change),
             *offline_string(fs, change),
-            with_done(again, *checks),
+            again,
         ),
         *verify_steps(checks),
     )

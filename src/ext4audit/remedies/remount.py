@@ -332,13 +332,20 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
 
 
 def unmount_and_mount(
-    mount: Mount, before: Command, after: Command, phase: Phase = Phase.IMMEDIATE
+    mount: Mount,
+    before: Command,
+    after: Command,
+    phase: Phase = Phase.IMMEDIATE,
+    checks: Sequence[Command] = (),
 ) -> tuple[Step, Step]:
-    """Return an unmount, and the mount by the command `after`; `before` mounts as it is now."""
+    """Return an unmount, and the mount by the command `after`; `before` mounts as it is now.
+
+    `checks` show what the new mount changes.
+    """
     where = quote(mount.mount_point)
     end = Command(f"umount {where}", UNMOUNTING)
-    there = Command(f"mountpoint -q {where}", ("mountpoint",))
-    new = NewMount(mount.mount_point)
+    there = joined(*checks) if checks else Command(f"mountpoint -q {where}", ("mountpoint",))
+    new = NewMount(mount.mount_point, done_before=not checks)
     return (
         step(phase, end, before, change=Unmount(mount.mount_point, before.text)),
         step(phase, after, NOTHING, there, change=new, by_unmount=end),

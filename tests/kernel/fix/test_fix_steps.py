@@ -20,6 +20,7 @@ from ext4audit.finding import (
     NewFile,
     NewMount,
     Phase,
+    Programs,
     Remedy,
     Step,
     Unmount,
@@ -77,7 +78,7 @@ def check_steps(scene: FixScenario) -> tuple[Step, ...]:
             Phase.IMMEDIATE,
             again,
             done=f"mountpoint -q {scene.mount_point}",
-            change=NewMount(str(scene.mount_point)),
+            change=NewMount(str(scene.mount_point), done_before=True),
         ),
     )
 
@@ -269,6 +270,26 @@ def test_the_text_of_a_command_does_not_make_it_reversible(scene: FixScenario) -
     assert scene.run_script("--apply").returncode == 0
     done = scene.run_script("--undo")
     assert f"cannot be undone: test -d {scene.folder} && touch {made}\n" in done.stdout
+
+
+def test_a_dry_run_leaves_out_the_tests_that_write(scene: FixScenario) -> None:
+    """Which ones do is declared: the name of a file in a test says nothing."""
+    named, written = scene.folder / "mktemp", scene.folder / "written"
+    written.mkdir()
+    write_file = f"mktemp -p {written}"
+    programs = Programs(done=("mktemp",))
+    verify = Step(Phase.VERIFY, write_file, programs=Programs(("mktemp",)))
+    write(scene, Step(Phase.IMMEDIATE, f"touch {named}", "true", f"test -e {named}"), verify)
+    named.touch()
+    assert "1 already applied" in scene.run_script().stdout
+    assert not list(written.iterdir())
+    assert scene.run_script("--verify").returncode == 0
+    assert len(list(written.iterdir())) == 1
+    write(scene, Step(Phase.IMMEDIATE, "true", "true", write_file, programs=programs))
+    assert "1 to apply" in scene.run_script().stdout
+    assert len(list(written.iterdir())) == 1
+    assert scene.run_script("--verify").returncode == 0
+    assert len(list(written.iterdir())) == 2
 
 
 def test_irreversible_steps_are_named_and_counted(scene: FixScenario) -> None:
