@@ -17,6 +17,7 @@ from support.timing import PATIENCE_SECONDS
 DEVICE = "/dev/md0"
 MAGIC = b"\x53\xef"
 SUPERBLOCK = ReadBytes(DEVICE, 1024, 1024)
+TOO_BIG = "Total journal size too big for filesystem."
 
 
 def make(source: MkfsSource, *arguments: str) -> Known[str] | Unknown:
@@ -67,14 +68,21 @@ def test_each_run_starts_on_an_empty_file() -> None:
         (("-E", "bar=1"), "Bad option(s) specified: bar"),
         (("-U", "zz"), "/dev/md0: could not parse UUID: zz"),
         (("-I", "7"), "mke2fs: invalid inode size 7 (min 128/max 4096)"),
+        (("-I", "128", "-J", "size=900"), TOO_BIG),
+        (("-O", "bigalloc", "-C", "128k", "-J", "size=900"), TOO_BIG),
+        (("-O", "^64bit", "-J", "size=900"), TOO_BIG),
+        (("-O", "^64bit,^extent", "-J", "size=900"), TOO_BIG),
+        (("-b", "8192", "-J", "size=900"), TOO_BIG),
     ],
 )
 def test_a_refusal_has_the_message_of_mke2fs(arguments: tuple[str, ...], cause: str) -> None:
-    """The banner is removed, and the planned device is named."""
+    """The banner and the warnings are removed, and the planned device is named."""
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
-        answer = make(source, *arguments)
-    assert isinstance(answer, Unknown)
-    assert (answer.why, answer.detail) == (Why.FAILED, cause)
+        dry = RunCommand(("mke2fs", "-n", "-v", "-F", "-t", "ext4", *arguments, DEVICE))
+        answers = (make(source, *arguments), source.fetch(dry))
+    for answer in answers:
+        assert isinstance(answer, Unknown)
+        assert (answer.why, answer.detail) == (Why.FAILED, cause)
 
 
 @needs_e2fsprogs
