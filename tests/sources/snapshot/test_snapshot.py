@@ -253,6 +253,39 @@ def test_what_can_be_captured_can_be_read_back() -> None:
     assert LARGEST_ANSWER_BYTES >= commands.LARGEST_OUTPUT_BYTES
 
 
+OPTIONS = ReadFile("/proc/fs/ext4/sda/options")
+
+
+def converted(path: Path) -> None:
+    """Convert the line ends of a file, as git does with core.autocrlf."""
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+
+def test_a_snapshot_with_converted_line_ends_is_refused(tmp_path: Path) -> None:
+    """The option `nobarrier` with a carriage return would be another option than `nobarrier`."""
+    write_snapshot(tmp_path, {OPTIONS: Known("rw\nnobarrier\n" * 20, "options")}, taken_at=TAKEN_AT)
+    for path in (tmp_path / "manifest.json", *(tmp_path / "answers").iterdir()):
+        converted(path)
+    with pytest.raises(SnapshotError, match=r"answers/\S+ has the line ends of Windows \(CRLF\)"):
+        read_snapshot(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["rw\nnobarrier\n" * 20, "rw\r\nnobarrier\n" * 20])
+def test_a_converted_manifest_alone_changes_nothing(tmp_path: Path, content: str) -> None:
+    """JSON has the same values with either line ends; a text is judged by its own."""
+    write_snapshot(tmp_path, {OPTIONS: Known(content, "options")}, taken_at=TAKEN_AT)
+    converted(tmp_path / "manifest.json")
+    source, _ = read_snapshot(tmp_path)
+    assert source.fetch(OPTIONS) == Known(content, "options")
+
+
+def test_a_file_with_line_ends_of_windows_is_kept(tmp_path: Path) -> None:
+    """An fstab can have them on the host itself."""
+    fstab, answer = ReadFile("/etc/fstab"), Known("/dev/sda / ext4 ro 0 1\r\n" * 20, "fstab")
+    write_snapshot(tmp_path, {fstab: answer}, taken_at=TAKEN_AT)
+    assert read_snapshot(tmp_path)[0].fetch(fstab) == answer
+
+
 def test_ask_that_was_not_captured_is_unknown() -> None:
     """An ask without an answer is unknown, and never an empty text."""
     hint = "capture again with ext4audit collect"

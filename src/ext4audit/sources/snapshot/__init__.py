@@ -195,7 +195,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
         strings(top, "masked")
     if not isinstance(entries, list) or len(entries) > MOST_ANSWERS:
         raise SnapshotError(f"answers: not a list of at most {MOST_ANSWERS} entries")
-    files, is_root = _Files(read), any(map(_is_root, entries))
+    files, is_root = _Files(read, _CRLF in manifest), any(map(_is_root, entries))
     answers: dict[Ask, Answer] = {}
     for number, entry in enumerate(entries):
         try:
@@ -238,11 +238,20 @@ def _is_root(entry: object) -> bool:
     return entry.get("ask") == "effective_user" and entry.get("text") == "0"
 
 
-class _Files:
-    """Reads answer files, each at most once, within LARGEST_TOTAL_BYTES."""
+_CRLF = b"\r\n"
+"""Never between the values of a manifest that was not converted; inside a string it is escaped."""
 
-    def __init__(self, read: ReadAnswer) -> None:
+
+class _Files:
+    """Reads answer files, each at most once, within LARGEST_TOTAL_BYTES.
+
+    Texts are refused if their line ends were converted with those of the manifest, as git does
+    with core.autocrlf: the last value of each line would be another one.
+    """
+
+    def __init__(self, read: ReadAnswer, is_converted: bool) -> None:
         self._read = read
+        self._is_converted = is_converted
         self._seen: set[str] = set()
         self._room_bytes = LARGEST_TOTAL_BYTES
 
@@ -258,6 +267,9 @@ class _Files:
         self._room_bytes -= len(raw)
         if self._room_bytes < 0:
             raise SnapshotError(f"the answers are larger than {LARGEST_TOTAL_BYTES} bytes")
+        if self._is_converted and 0 < raw.count(b"\n") == raw.count(_CRLF):
+            why = "has the line ends of Windows (CRLF): copy the snapshot without converting them"
+            raise SnapshotError(f"{name} {why}")
         return raw
 
 
