@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.parsers.devices_and_mounts import parse_mount_table
 from ext4audit.sources.archive.devices import read_devices
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.mounts import MountTable, mounted_files, read_mountinfo, read_utab
@@ -43,6 +44,8 @@ def mountinfo(files: dict[str, str]) -> object:
         ({"etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
         ({"proc/self/mountinfo": MOUNTINFO[:-9], "proc/mounts": MOUNTS}, MADE, "/proc/mounts"),
         ({"proc/mounts": MOUNTS[:-9], "etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
+        ({"proc/mounts": "an error of the\n", "etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
+        ({"proc/mounts": f"# made by a test\n\n{MOUNTS}"}, MADE, "/proc/mounts"),
         (
             {"sos_commands/filesys/mount_-l": MOUNT},
             MADE,
@@ -61,6 +64,8 @@ def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: 
         {"proc/self/mountinfo": MOUNTINFO[:-1]},
         {"proc/mounts": MOUNTS[:-9]},
         {"proc/mounts": MOUNTS[:-9], "sos_commands/filesys/mount_-l": MOUNT[:-3]},
+        {"proc/mounts": "cat: /proc/mounts: Permission denied\n"},
+        {"proc/mounts": "/dev/vdb /data\n", "etc/mtab": "bash: mount: command not found\n"},
     ],
 )
 def test_truncated_mount_table_is_a_gap(files: dict[str, str]) -> None:
@@ -97,6 +102,32 @@ def test_mount_of_a_device_without_a_number_is_omitted() -> None:
         "3 1 ?:? / /odd ro,noatime - ext4 /dev/sdz1 ro,nobarrier,data=ordered",
         "4 1 253:16 / /da\\040ta/in ro,noatime - ext4 /dev/vdb ro",
     ]
+
+
+ODD_LINES = [
+    "cat: /proc/mounts: Input/output error",
+    "/dev/vdc /srv ext4",
+    "/dev/vdc srv ext4 rw 0 0",
+    "/dev/vdc /srv ext4 rw,nobarrier 0",
+]
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_line_that_is_no_mount_is_a_gap(line: str) -> None:
+    """A mount on it would be reported as absent; the parser of mountinfo names the line."""
+    assert mountinfo({"proc/mounts": f"{MOUNTS}{line}\n"}) == Known(
+        f"{MADE}{line}\n", "/proc/mounts"
+    )
+    table = parse_mount_table(f"{MADE}{line}\n")
+    assert [len(table.mounts), len(table.unread)] == [4, 1]
+
+
+def test_options_with_blanks_are_read() -> None:
+    """Docker Desktop makes such a mount in WSL 2. The source of a mount may be empty."""
+    lines = "drvfs /mnt 9p rw,aname=drvfs;path=C:\\Program Files 0 0\n /t tmpfs rw 0 0\n"
+    found = mountinfo({"proc/mounts": MOUNTS + lines})
+    assert isinstance(found, Known)
+    assert not parse_mount_table(found.value).unread
 
 
 def test_archive_without_a_mount_table() -> None:

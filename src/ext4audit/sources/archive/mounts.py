@@ -29,6 +29,7 @@ _OF_A_MOUNT = frozenset(
 )
 """Per-mount flags; all other options belong to the superblock (fs/proc_namespace.c)."""
 _MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[.*\])?")
+_TABLE_LINE = re.compile(r"(\S*) (/\S*) (\S+) (\S.*) [0-9]+ [0-9]+")
 _NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
 _NUMBER = re.compile("[0-9]{1,19}")  # int() rejects numbers with thousands of digits
 _BLANKS = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
@@ -54,7 +55,10 @@ def read_mountinfo(
     for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
         if isinstance(table, Known) and table.value.strip() and table.value.endswith("\n"):
-            return _mountinfo_of(_parse_mount_table(table.value), devices, path)
+            lines, others = _parse_mount_table(table.value)
+            if lines:
+                return _mountinfo_of(lines, devices, path, others)
+            table = Unknown(path, Why.UNPARSABLE, "no line of it is a mount")
         truncated = truncated or _truncated(table)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
@@ -199,9 +203,15 @@ def mounted_files(capture: Capture) -> dict[str, Known[str]]:
     }
 
 
-def _parse_mount_table(text: str) -> list[Line]:
-    rows = (line.split(" ") for line in text.split("\n"))
-    return [(row[0], row[1], row[2], row[3]) for row in rows if len(row) >= 4]  # noqa: PLR2004 - the four fields
+def _parse_mount_table(text: str) -> tuple[list[Line], list[str]]:
+    """Parse /proc/mounts or an mtab; also return the lines that are no mounts.
+
+    Options can contain blanks ("path=C:/Program Files" of 9p), names cannot.
+    """
+    rows = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
+    found = [(row, _TABLE_LINE.fullmatch(row)) for row in rows]
+    lines = [(each[1], each[2], each[3], each[4]) for _, each in found if each]
+    return lines, [row for row, each in found if each is None]
 
 
 def _parse_mount_output(text: str) -> list[Line]:
@@ -214,10 +224,13 @@ def _parse_mount_output(text: str) -> list[Line]:
     return lines
 
 
-def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
+def _mountinfo_of(
+    lines: Sequence[Line], devices: DeviceTable, origin: str, others: Sequence[str] = ()
+) -> Evidence[str]:
     """Return a mountinfo; the number of an ext4 filesystem on an unlisted device is "?:?".
 
-    This makes its line unparsable, and thereby a known gap, without affecting other lines.
+    This makes its line unparsable, and thereby a known gap, without affecting other lines. So are
+    `others`, the lines of the table that are no mounts.
     """
     rows, places = [], dict[str, int]()
     for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
@@ -227,7 +240,7 @@ def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> E
         parent = _parent(mount_point, places)
         places[mount_point] = index
         rows.append(f"{index} {parent} {number} / {mount_point} {own} - {fstype} {source} {shared}")
-    return Known("\n".join(rows) + "\n", origin)
+    return Known("\n".join((*rows, *others)) + "\n", origin)
 
 
 def _split_options(options: str) -> tuple[str, str]:
