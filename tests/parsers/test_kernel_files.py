@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from ext4audit.facts.host import Kernel, OperatingSystem, Usage
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 from ext4audit.parsers import (
+    parse_count,
     parse_device_number,
+    parse_device_size,
     parse_flag,
     parse_grub_version,
     parse_integer,
@@ -232,6 +234,27 @@ def test_other_forms_of_numbers_are_refused(text: str) -> None:
     """Other forms that int() accepts, or fails on, are not numbers of sysfs."""
     with pytest.raises(ValueError, match="not a decimal number"):
         parse_integer(text)
+
+
+@pytest.mark.parametrize("parse", [parse_count, parse_device_size])
+@pytest.mark.parametrize(("text", "number"), [("524288\n", 524288), (" 7 ", 7)])
+def test_a_count_is_a_number(parse: Callable[[str], int], text: str, number: int) -> None:
+    """Sizes and limits are printed as other numbers are."""
+    assert parse(text) == number
+
+
+@pytest.mark.parametrize("text", ["-1\n", "-524288", "one"])
+def test_a_count_is_not_negative(text: str) -> None:
+    """A negative size or dirty limit would be below every threshold."""
+    with pytest.raises(ValueError, match=r"is negative|not a decimal number"):
+        parse_count(text)
+
+
+def test_a_device_in_use_has_a_size() -> None:
+    """The size of a disk that was pulled out is 0, and no verdict follows from it."""
+    assert parse_count("0\n") == 0
+    with pytest.raises(ValueError, match="the device is gone"):
+        parse_device_size("0\n")
 
 
 @pytest.mark.parametrize(("text", "flag"), [("1\n", True), ("0\n", False)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeGuard, TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.parsers import parse_integer, parse_names
+from ext4audit.parsers import parse_count, parse_integer, parse_names
 from ext4audit.sources import EffectiveUser, ListDir, ReadFile, Source, TextAsk
 
 T = TypeVar("T")
@@ -23,8 +23,13 @@ def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
 
 
 def read_integer(source: Source, path: str) -> Evidence[int]:
-    """Read one file that holds a decimal number."""
+    """Read one file that holds a decimal number, which may be negative."""
     return read(source, path, parse_integer)
+
+
+def read_count(source: Source, path: str) -> Evidence[int]:
+    """Read one file that holds a size, a limit or a number of things."""
+    return read(source, path, parse_count)
 
 
 def list_directory(source: Source, path: str) -> Evidence[tuple[str, ...]]:

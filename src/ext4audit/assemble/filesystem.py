@@ -13,6 +13,7 @@ from ext4audit.assemble import (
     list_directory,
     none_if_absent,
     read,
+    read_count,
     read_integer,
     read_line,
 )
@@ -264,11 +265,11 @@ def read_live_errors(
 ) -> Evidence[ErrorCounters]:
     """Return the error counters of a mounted filesystem, with details only if it has errors."""
     directory = f"{SYS_EXT4}/{name}"
-    count = read_integer(source, f"{directory}/errors_count")
+    count = read_count(source, f"{directory}/errors_count")
     if isinstance(count, Unknown):
         on_disk = stored_errors(superblock)
         return on_disk if isinstance(on_disk, Known) else count
-    warnings = none_if_absent(read_integer(source, f"{directory}/warning_count"))
+    warnings = none_if_absent(read_count(source, f"{directory}/warning_count"))
     if count.value == 0:
         return Known(ErrorCounters(0, warnings), count.origin)
     stored = for_wording(stored_errors(superblock), ErrorCounters(0))
@@ -299,7 +300,7 @@ def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
 
 def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> RecordedError | None:
     """Return one recorded error; before Linux 5.8 sysfs has only its time."""
-    at = for_wording(read_integer(source, f"{prefix}_time"), 0) or None
+    at = for_wording(read_count(source, f"{prefix}_time"), 0) or None
     function = read_line(source, f"{prefix}_func")
     if function is None:
         return stored or (RecordedError(at, "", 0, 0, 0) if at else None)

@@ -17,7 +17,7 @@ from ext4audit.assemble import (
     is_absent,
     is_gap,
     read,
-    read_integer,
+    read_count,
     read_line,
 )
 from ext4audit.assemble.devices import StackReader
@@ -254,7 +254,7 @@ def read_memory(source: Source) -> Evidence[Memory]:
         "memory and vm.dirty_*",
         build,
         source.fetch(VirtualMemory()),
-        *(read_integer(source, f"/proc/sys/vm/{limit}") for limit in limits),
+        *(read_count(source, f"/proc/sys/vm/{limit}") for limit in limits),
         origin="memory, /proc/sys/vm/dirty_*",
     )
 
@@ -343,7 +343,7 @@ def read_trims_all(source: Source) -> Evidence[bool]:
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
     """Return raid0.default_layout, 0 if it is not set or the module is not loaded."""
-    return absent_means(read_integer(source, RAID0_DEFAULT_LAYOUT), 0)
+    return absent_means(read_count(source, RAID0_DEFAULT_LAYOUT), 0)
 
 
 # GRUB comes first because RHEL's GRUB reads its entries from /boot/loader. Only root can read

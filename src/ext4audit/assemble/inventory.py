@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ext4audit.assemble import ask, list_directory, read, read_integer
+from ext4audit.assemble import ask, list_directory, read, read_count
 from ext4audit.assemble.superblock import HINT_HOST, name_of, number_of
 from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import grouped
@@ -227,7 +227,7 @@ def _is_free(source: Source, number: DeviceNumber) -> Evidence[bool]:
     return derive(
         "use of a device",
         lambda size, holders: size > 0 and not holders,
-        read_integer(source, f"{directory}/size"),
+        read_count(source, f"{directory}/size"),
         _holders(source, directory),
     )
 

@@ -132,6 +132,25 @@ def parse_integer(text: str) -> int:
     return int(word)
 
 
+def parse_count(text: str) -> int:
+    """Parse a decimal number of at least 0; raise ValueError for other text.
+
+    A negative size or limit is smaller than every threshold: a rule would pass it.
+    """
+    number = parse_integer(text)
+    if number < 0:
+        raise ValueError(f"{text.strip()[:40]!r} is negative")
+    return number
+
+
+def parse_device_size(text: str) -> int:
+    """Parse the sectors of a device in use; ValueError for 0, as of a disk that was pulled out."""
+    sectors = parse_count(text)
+    if not sectors:
+        raise ValueError("it is 0: the device is gone, or has no medium")
+    return sectors
+
+
 def parse_word(text: str, pattern: str, what: str) -> str:
     """Parse a word that matches `pattern`; raise ValueError for other text: it "is `what`"."""
     word = text.strip()
@@ -227,7 +246,7 @@ def parse_resolved_path(text: str) -> ResolvedPath:
     if values["type"] == "block" and not represents:
         raise ValueError("the answer lacks the number of the block device")
     return ResolvedPath(
-        mount_id=parse_integer(values["mount_id"]),
+        mount_id=parse_count(values["mount_id"]),
         device_number=parse_device_number(values["device_number"]),
         type=values["type"],
         represents=parse_device_number(represents) if represents else None,
@@ -304,7 +323,7 @@ def _segment(line: str) -> DmSegment:
     if len(fields) < _FIXED_FIELDS:
         raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
     start, length, target, *arguments = fields
-    return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
+    return DmSegment(parse_count(start), parse_count(length), target, tuple(arguments))
 
 
 def parse_thin_pool(text: str) -> ThinPool:
@@ -335,7 +354,7 @@ def parse_thin_pool(text: str) -> ThinPool:
 
 def _share(text: str) -> tuple[int, int]:
     used, _, whole = text.partition("/")
-    return parse_integer(used), parse_integer(whole)
+    return parse_count(used), parse_count(whole)
 
 
 _OCTAL = rb"\\([0-7]{3})"

@@ -23,8 +23,8 @@ from ext4audit.facts.mount import (
 from ext4audit.parsers import (
     decode_escapes,
     decode_octal,
+    parse_count,
     parse_device_number,
-    parse_integer,
     split_options,
 )
 
@@ -103,8 +103,8 @@ def _mount(line: str) -> Mount:
             f"the device number of {source}, mounted on {place}, is not in the archive"
         )
     return Mount(
-        mount_id=parse_integer(fields[0]),
-        parent_id=parse_integer(fields[1]),
+        mount_id=parse_count(fields[0]),
+        parent_id=parse_count(fields[1]),
         device_number=parse_device_number(fields[2]),
         root=decode_octal(fields[3]),
         mount_point=decode_octal(fields[4]),

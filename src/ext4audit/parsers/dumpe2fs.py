@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock, spelt_out
-from ext4audit.parsers import parse_ctime, parse_integer
+from ext4audit.parsers import parse_count, parse_ctime, parse_integer
 
 
 def _error_pattern(which: str) -> str:
@@ -236,7 +236,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _number(fields: _Fields, key: str, default: int | None = None) -> int:
     """Return the number of a key, or the default if it is missing; raise ValueError without one."""
     if key in fields:
-        return parse_integer(fields[key])
+        return parse_count(fields[key])
     if default is None:
         raise ValueError(f"the superblock has no {key!r}")
     return default

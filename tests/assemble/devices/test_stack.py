@@ -46,7 +46,7 @@ def array_of(host: HostEvidence) -> MdArray:
     ("level", "text", "sectors"),
     [
         ("raid10", "1048576\n", 2097152),
-        ("raid10", "-1\n", -2),
+        ("raid10", "-1\n", None),
         ("raid10", "odd\n", None),
         ("raid0", "1048576\n", None),
         ("raid5", "1048576\n", None),

@@ -44,7 +44,13 @@ MISSING = "missing"
 GARBLED = "garbled"
 TRUNCATED = "truncated"
 """Only for answers in which the cut shows: fstab and os-release can end anywhere."""
+NEGATIVE = "negative"
+"""Only for numbers that the kernel never prints as negative."""
+GONE = "gone"
+"""Only for the sizes of devices: a disk that is pulled out has none, and stays mounted."""
 LOSS_MODES = (*UNKNOWNS, GARBLED)
+SIGNED = ("/alignment_offset", "/md/layout")
+"""Files that can hold -1: an offset that is not known, and a RAID0 without a layout."""
 SHORTEST_TRUNCATED = 4
 """Minimum length of an answer to truncate: half of a shorter one is almost nothing."""
 NO_FINDING_RANK = len(Severity)
@@ -129,6 +135,17 @@ def losses(fixture: str) -> Iterator[Loss]:
                 yield Loss(fixture, ask, mode)
         if isinstance(answer, Known) and _is_truncation_visible(ask, answer):
             yield Loss(fixture, ask, TRUNCATED)
+        if isinstance(answer, Known) and isinstance(ask, ReadFile):
+            yield from (Loss(fixture, ask, mode) for mode in _number_modes(ask.path, answer.value))
+
+
+def _number_modes(path: str, text: str | bytes) -> Iterator[str]:
+    """Yield the ways to lose a number of the kernel that is the whole content of a file."""
+    of_kernel = path.startswith(("/proc/", "/sys/"))
+    if of_kernel and text.strip().isdigit() and not path.endswith(SIGNED):
+        yield NEGATIVE
+    if of_kernel and path.endswith("/size") and "/md/" not in path:
+        yield GONE
 
 
 def _is_truncation_visible(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
@@ -265,9 +282,10 @@ def _lost(ask: Ask, answer: Answer, mode: str) -> Answer:
         if isinstance(answer.value, bytes):
             return Known(answer.value[:half], answer.origin)
         return refuse_damaged(ask, Known(answer.value[:half], answer.origin))
+    text = {NEGATIVE: "-1\n", GONE: "0\n", GARBLED: NOISE}[mode]
     if isinstance(answer.value, bytes):
-        return Known(NOISE.encode(), answer.origin)
-    return Known(NOISE, answer.origin)
+        return Known(text.encode(), answer.origin)
+    return Known(text, answer.origin)
 
 
 def by_device(report: Report) -> dict[Key, Verdict]:

@@ -12,6 +12,7 @@ from ext4audit.assemble import (
     list_directory,
     none_if_absent,
     read,
+    read_count,
     read_integer,
     read_line,
 )
@@ -29,7 +30,9 @@ from ext4audit.facts.devices import (
 )
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 from ext4audit.parsers import (
+    parse_count,
     parse_device_number,
+    parse_device_size,
     parse_dm_table,
     parse_flag,
     parse_integer,
@@ -75,7 +78,7 @@ def read_md(
     state = MdState(
         level=level.value,
         raid_disks=disks,
-        degraded=read_integer(source, f"{directory}/md/degraded"),
+        degraded=read_count(source, f"{directory}/md/degraded"),
         sync_action=read(source, f"{directory}/md/sync_action", _action),
     )
     return _geometry(source, directory, level.value, disks), Known(state, f"{directory}/md")
@@ -86,7 +89,7 @@ def _geometry(
 ) -> Evidence[MdArray]:
     """Read the geometry: how an array maps bytes to its members."""
     reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
-    layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
+    layout = for_wording(read(source, f"{directory}/md/layout", _layout), None)
     component = _component(source, directory, level)
 
     def build(
@@ -119,7 +122,7 @@ def _component(source: Source, directory: str, level: str) -> int | None:
     """Return the used sectors of each member, for RAID10 only: its far copies depend on them."""
     if level != "raid10":
         return None
-    kib = for_wording(read_integer(source, f"{directory}/md/component_size"), None)
+    kib = for_wording(read_count(source, f"{directory}/md/component_size"), None)
     return None if kib is None else kib * SECTORS_PER_KIB
 
 
@@ -141,6 +144,11 @@ def _position(text: str) -> str | None:
 
 def _new_value(text: str) -> int:
     """Parse "6 (5)" as 6: during a reshape md prints the old value in parentheses."""
+    return parse_count(text.partition("(")[0])
+
+
+def _layout(text: str) -> int:
+    """Parse a new layout, which is -1 for a RAID0 whose superblock has none."""
     return parse_integer(text.partition("(")[0])
 
 
@@ -162,7 +170,7 @@ def _with_slots(members: tuple[MdMember, ...]) -> tuple[MdMember, ...]:
 
 def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
     def build(slot: str, offset: int, size_kib: int) -> MdMember:
-        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
+        number = -1 if slot.strip() in SLOTLESS else parse_count(slot)
         name = entry.removeprefix(MEMBER_PREFIX)
         return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
 
@@ -170,8 +178,8 @@ def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
         f"md member {directory}/{entry}",
         build,
         source.fetch(ReadFile(f"{directory}/{entry}/slot")),
-        read_integer(source, f"{directory}/{entry}/offset"),
-        read_integer(source, f"{directory}/{entry}/size"),
+        read_count(source, f"{directory}/{entry}/offset"),
+        read_count(source, f"{directory}/{entry}/size"),
     )
 
 
@@ -240,13 +248,13 @@ class StackReader:
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = ask(self.source, UdevDatabase(str(number)), _pairs, f"udev record of {number}")
-        start = read_integer(self.source, f"{directory}/start") if partition else None
+        start = read_count(self.source, f"{directory}/start") if partition else None
         return BlockDevice(
             name=name,
             path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
             device_number=number,
             kind="partition" if partition else _kind(md, dm, loop),
-            size_sectors=read_integer(self.source, f"{directory}/size"),
+            size_sectors=read(self.source, f"{directory}/size", parse_device_size),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop, partition=partition, made=bool(md or dm)),
             start_sectors=for_wording(start, None) if start else None,
@@ -343,7 +351,7 @@ class StackReader:
         where = file if isinstance(file, Unknown) else self._backing(path)
         return LoopDevice(
             backing_file=path,
-            offset_bytes=for_wording(read_integer(self.source, f"{directory}/loop/offset"), 0),
+            offset_bytes=for_wording(read_count(self.source, f"{directory}/loop/offset"), 0),
             backing_device_number=derive(
                 f"device of {path}", lambda found: found.device_number, where
             ),
@@ -378,14 +386,14 @@ def read_queue(source: Source, directory: str) -> QueueLimits:
         write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
         fua=read(source, f"{directory}/queue/fua", parse_flag),
         rotational=read(source, f"{directory}/queue/rotational", parse_flag),
-        discard_max_bytes=read_integer(source, f"{directory}/queue/discard_max_bytes"),
-        minimum_io_bytes=read_integer(source, f"{directory}/queue/minimum_io_size"),
-        optimal_io_bytes=read_integer(source, f"{directory}/queue/optimal_io_size"),
-        logical_block_bytes=read_integer(source, f"{directory}/queue/logical_block_size"),
-        physical_block_bytes=read_integer(source, f"{directory}/queue/physical_block_size"),
-        nr_requests=read_integer(source, f"{directory}/queue/nr_requests"),
-        max_sectors_kb=read_integer(source, f"{directory}/queue/max_sectors_kb"),
-        wbt_latency_usec=read_integer(source, f"{directory}/queue/wbt_lat_usec"),
+        discard_max_bytes=read_count(source, f"{directory}/queue/discard_max_bytes"),
+        minimum_io_bytes=read_count(source, f"{directory}/queue/minimum_io_size"),
+        optimal_io_bytes=read_count(source, f"{directory}/queue/optimal_io_size"),
+        logical_block_bytes=read_count(source, f"{directory}/queue/logical_block_size"),
+        physical_block_bytes=read_count(source, f"{directory}/queue/physical_block_size"),
+        nr_requests=read_count(source, f"{directory}/queue/nr_requests"),
+        max_sectors_kb=read_count(source, f"{directory}/queue/max_sectors_kb"),
+        wbt_latency_usec=read_count(source, f"{directory}/queue/wbt_lat_usec"),
         scheduler=read(source, f"{directory}/queue/scheduler", parse_scheduler),
-        io_timeout_msec=read_integer(source, f"{directory}/queue/io_timeout"),
+        io_timeout_msec=read_count(source, f"{directory}/queue/io_timeout"),
     )
