@@ -84,7 +84,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "sources/live": frozenset(),
     "sources/snapshot": frozenset({"containers"}),
 }
-EVERYBODY_MAY_IMPORT = {"__version__", "lazily"}
+EVERYBODY_MAY_IMPORT = {"__version__", "lazily", "shortage_of"}
 THIRD_PARTY_ROOMS = {
     "ansible": {"sources"},
     "ansible_runner": {"sources"},

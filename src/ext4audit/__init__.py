@@ -7,6 +7,7 @@ results, and what custom rules import (docs/site-rules.md). It is loaded on firs
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -137,3 +138,19 @@ def lazily(module: str, name: str) -> Callable[..., Any]:
         return getattr(import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
 
     return call
+
+
+NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""Limits of the process and of the host, and no fault of the place that is written to."""
+
+
+def shortage_of(error: BaseException) -> str:
+    """Return which resource of the process is used up, or "": such an error is none of ours.
+
+    It also ends attempts to report it that import a module or open a file.
+    """
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, OSError) and error.errno in NO_MORE_FILES:
+        return error.strerror or str(error)
+    return ""

@@ -7,6 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
+from ext4audit import shortage_of
+
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
@@ -36,12 +38,20 @@ def _code() -> int:
         _ignore_odd_sizes()
         return run_program(sys.argv[1:])
     except KeyboardInterrupt:
-        with suppress(OSError):
-            sys.stderr.write("ext4audit: interrupted\n")
+        _print("interrupted")
         return EXIT_INTERRUPTED
-    except Exception:  # noqa: BLE001 - the boundary, as in run_program, which may not be imported
-        sys.excepthook(*sys.exc_info())
+    except Exception as error:  # noqa: BLE001 - the boundary, as in run_program, which may not be imported
+        shortage = shortage_of(error)
+        if shortage:
+            _print(shortage)
+        else:
+            sys.excepthook(*sys.exc_info())
         return EXIT_INTERNAL
+
+
+def _print(message: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"ext4audit: {message}\n")
 
 
 def _buffer_output() -> None:

@@ -98,19 +98,45 @@ def test_too_few_open_files_is_a_clear_error(number: int, message: str) -> None:
     assert str(failed.value) == message
 
 
-OUT_OF_MEMORY = """
-from ext4audit import cli
-def run_out(arguments):
-    raise MemoryError
+RUN_OUT = """
+from ext4audit import __main__, cli
+def run_out(*_):
+    raise {error}
 cli._run = run_out
-raise SystemExit(cli.run_program(["scan"]))
+{more}
+__main__.main()
 """
 
 
-def test_out_of_memory_is_a_one_line_error() -> None:
-    """It is no internal error to report."""
-    done = run_python("-c", OUT_OF_MEMORY)
-    assert (done.returncode, done.stderr) == (70, "ext4audit: out of memory\n")
+@pytest.mark.parametrize(
+    "more", ["", "cli.print_diagnostic = run_out", "cli.run_program = run_out"]
+)
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("MemoryError", "out of memory"),
+        ("MemoryError('interning')", "out of memory"),
+        ("OSError(24, 'Too many open files')", "Too many open files"),
+        ("OSError(23, 'Too many open files in system')", "Too many open files in system"),
+    ],
+)
+def test_used_up_resource_is_a_one_line_error(error: str, message: str, more: str) -> None:
+    """It is no internal error to report, also where nothing more can be imported."""
+    done = run_python("-c", RUN_OUT.format(error=error, more=more))
+    assert (done.returncode, done.stderr) == (70, f"ext4audit: {message}\n")
+
+
+@pytest.mark.parametrize("count", range(5, 14))
+def test_few_open_files_print_no_traceback(count: int) -> None:
+    """A scan needs nine of them; without them, it ends before it has a report."""
+    done = run(
+        *("scan", "-q"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count)),
+    )
+    if done.returncode == 70:
+        assert (done.stdout, done.stderr) == ("", "ext4audit: Too many open files\n")
+    else:
+        assert (done.returncode, done.stderr) in {(0, ""), (1, ""), (3, "")}
 
 
 def test_target_of_a_link_is_replaced(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from ext4audit import __version__, lazily
+from ext4audit import __version__, lazily, shortage_of
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:
@@ -243,10 +243,7 @@ def _upwards() -> Iterator[str]:
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return " (did you mean …?)" with the closest candidate, or "" if none is close.
-
-    `cutoff` is the minimum similarity, from 0 to 1 (difflib).
-    """
+    """Return " (did you mean …?)" with the closest candidate, or "" if all are below `cutoff`."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a misspelling only
 
     near = get_close_matches(word, list(candidates), n=1, cutoff=cutoff)
@@ -314,7 +311,7 @@ EXIT_CLOSED_PIPE = 141
 
 
 def run_program(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; raises nothing."""
+    """Run the command line and return its exit code; raises only what is a shortage."""
     _open_closed_streams()
     try:
         code = _run(arguments)
@@ -327,11 +324,13 @@ def run_program(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         discard(sys.stdout)
         return EXIT_CLOSED_PIPE
-    except (OutputFailed, MemoryError) as error:
-        print_diagnostic(str(error) or "out of memory", color=RED)
+    except OutputFailed as error:
+        print_diagnostic(str(error), color=RED)
         discard(sys.stdout)
         return EXIT_INTERNAL
-    except BaseException:  # noqa: BLE001 - outermost boundary: a crash has its own exit code
+    except BaseException as error:  # a crash has its own exit code
+        if shortage_of(error):
+            raise  # reported by __main__, which imports and opens nothing
         import traceback  # noqa: PLC0415 - takes 5 ms and is needed for crashes only
 
         print_diagnostic("internal error; please report it with this text", color=RED)

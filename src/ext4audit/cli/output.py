@@ -3,7 +3,6 @@
 A report can also be appended to the step summary of GitHub Actions.
 """
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, TextIO
 
 import click
 
-from ext4audit import lazily
+from ext4audit import lazily, shortage_of
 from ext4audit.cli import Choice, OutputFailed, path_option
 from ext4audit.renderers import formats
 
@@ -38,10 +37,6 @@ def check_destination(path: str) -> None:
             raise click.UsageError(reason)
 
 
-NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-"""Limits of the process and of the host, and no fault of the place that is written to."""
-
-
 @contextmanager
 def written_to(place: str) -> Iterator[None]:
     """Convert OSError to OutputFailed, which names the place; BrokenPipeError is passed on.
@@ -54,10 +49,7 @@ def written_to(place: str) -> Iterator[None]:
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        is_of_place = error.errno not in NO_MORE_FILES
-        raise OutputFailed(
-            f"cannot write to {place}: {reason}" if is_of_place else reason
-        ) from error
+        raise OutputFailed(shortage_of(error) or f"cannot write to {place}: {reason}") from error
 
 
 STANDARD_OUTPUT = "standard output"
