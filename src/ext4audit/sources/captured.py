@@ -87,8 +87,7 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     except OSError as error:
         raise ArchiveError(error.strerror or str(error), label) from None
     except EvidenceError as error:
-        reason = error.reason if error.path == label else str(error)
-        raise ArchiveError(reason, label) from None
+        raise ArchiveError(error.reason, label) from None
 
 
 def _standard_input() -> IO[bytes]:

@@ -326,6 +326,16 @@ def test_invalid_snapshot_error_has_the_path(tmp_path: Path, content: bytes, rea
     assert str(caught.value).startswith(f"{tmp_path}/it: ")
 
 
+@pytest.mark.parametrize("path", ["{}", "{}/", "{}//", "{}/."])
+def test_a_directory_is_named_once_as_it_was_given(tmp_path: Path, path: str) -> None:
+    """The shell completes a directory with a slash."""
+    (tmp_path / "manifest.json").write_text("{}")
+    given = path.format(tmp_path)
+    with pytest.raises(ArchiveError) as caught:
+        open_captured(given)
+    assert str(caught.value) == f"{given}: not a manifest of the format ext4audit-snapshot"
+
+
 def test_device_as_snapshot_is_refused() -> None:
     """`--from /dev/sda` is a typing mistake, and nothing is read."""
     with pytest.raises(ArchiveError, match=r"^/dev/zero: a device; audit it as a TARGET"):
