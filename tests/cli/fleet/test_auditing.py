@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def test_crash_of_one_host_does_not_affect_others(
         "message": f"{host_folders[3].path}: RecursionError: a rule that was never seen",
     }
     assert found[7]["error"]["message"].startswith(f"{host_folders[7].path}: BrokenProcessPool: ")
-    assert [line.code for line in lines if line.error] == [70, 70]
+    assert [line.code for line in lines if line.unread] == [70, 70]
 
 
 def test_number_of_pending_hosts_is_limited(
@@ -126,9 +127,7 @@ def test_host_beyond_the_time_limit_is_unread(
     monkeypatch.setattr(one_host, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr("ext4audit.api.assemble_host", endless)
     lines = list(fleet._lines(host_folders[:2], JOB))
-    assert [line.error for line in lines] == [
-        f"{p.path}: takes more than 0.2 s" for p in host_folders[:2]
-    ]
+    assert [line.unread for line in lines] == ["takes more than 0.2 s"] * 2
     assert {line.code for line in lines} == {3}
 
 
@@ -141,13 +140,31 @@ def test_time_limit_works_if_the_first_alarm_is_lost(monkeypatch: pytest.MonkeyP
                 time.sleep(PATIENCE_SECONDS)
 
 
+def test_alarm_after_the_block_leaves_no_limits_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can come when the audit has just ended; the next hosts of the worker would be limited."""
+    set_timer, calls = signal.setitimer, list[float]()
+
+    def alarmed_at_the_end(which: int, seconds: float, *interval: float) -> None:
+        calls.append(seconds)
+        if len(calls) == 2:
+            raise TimeLimitExceeded
+        set_timer(which, seconds, *interval)
+
+    before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(signal, "setitimer", alarmed_at_the_end)
+    with pytest.raises(TimeLimitExceeded), resource_limits(PATIENCE_SECONDS, 1 << 30):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGALRM)) == before
+
+
 def test_host_beyond_the_memory_limit_is_unread(host_folders: list[Place]) -> None:
     """Eighteen MiB of empty lists become 400 MiB of objects; the other hosts are read."""
     bomb = Path(host_folders[1].path)
     bomb.write_bytes(b'{"answers": [' + b"[]," * (6 << 20) + b"[]]}")
     lines = list(fleet._lines(host_folders, JOB))
-    assert lines[1].error == f"{bomb}: takes more than 256 MiB of memory"
-    assert [line.error for line in lines if line is not lines[1]] == [None] * 11
+    assert lines[1].unread == "takes more than 256 MiB of memory"
+    assert [line.unread for line in lines if line is not lines[1]] == [None] * 11
 
 
 @pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
@@ -184,7 +201,7 @@ def test_job_is_sent_to_each_process_once(host_folders: list[Place]) -> None:
     known = {"db1": [KnownHost(HostIdentity("db1", "db1"), frozenset(), findings)]}
     job = JOB._replace(post_processing=PostProcessing(baselines=known))
     assert len(ForkingPickler.dumps((fleet._audit, host_folders[0]))) < 1000
-    assert [line.error for line in fleet._lines(host_folders, job)] == [None] * len(host_folders)
+    assert [line.unread for line in fleet._lines(host_folders, job)] == [None] * len(host_folders)
 
 
 KILLED_PARENT_SCRIPT = """

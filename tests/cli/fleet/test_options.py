@@ -286,7 +286,7 @@ def test_hosts_are_counted_by_group_for_each_rule() -> None:
     found = (FoundRule("DUR001", "barrier-disabled", Severity.CRITICAL),)
     for name, groups in (("a", ("dc_1", "web")), ("b", ("dc_2",)), ("c", ("dc_2", "web"))):
         sums.add(HostLine(name, (), 1, found=found, groups=groups))
-    sums.add(HostLine("d", (), 3, error="d: unreachable", path="d", groups=("dc_1",)))
+    sums.add(HostLine("d", (), 3, unread="unreachable", groups=("dc_1",)))
     text = sums.text(ascii_only=True)
     assert "          in dc_2 2 of 2, dc_1 1 of 2\n" in text
     assert "Unread: d (unreachable)\n  in dc_1 1 of 2\n" in text

@@ -25,7 +25,7 @@ MIXED_HOSTS = (
     HostLine("a", (), 1, found=(LOW, HOTSPOT)),
     HostLine("b", (), 1, complete=False, found=(HIGH, WRITABLE)),
     HostLine("c", (), 3, complete=False, found=(LOW,)),
-    HostLine("d", (), 3, complete=False, error="fleet/d: gone; it was never here", path="fleet/d"),
+    HostLine("d", (), 3, complete=False, unread="gone; it was never here"),
     HostLine("e", (), 0, found=(HIGH,)),
     HostLine("f", (), 0),
 )
@@ -88,7 +88,7 @@ def test_only_the_first_of_many_hosts_are_named() -> None:
 
 def test_hostile_name_is_escaped() -> None:
     """A newline or ESC in a file name neither starts a line nor moves the cursor."""
-    text = fleet_summary(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
+    text = fleet_summary(HostLine("a\n\x1b[31m", (), 3, unread="x")).text(ascii_only=True)
     assert text.splitlines()[0] == r"Unread: a\x0a\x1b[31m (x)"
 
 

@@ -32,6 +32,7 @@ from ext4audit.finding import listed
 from ext4audit.renderers import Audited, in_force_of
 from ext4audit.renderers.shared.fleet import SHOWN, FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
+from ext4audit.sources import ArchiveError
 
 _WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
 _AHEAD = 4
@@ -286,8 +287,8 @@ class _Pool:
                 error = started.exception()
         if error is None:
             return started.result()
-        message = f"{place.path}: {type(error).__name__}: {error}"
-        return unread(place, message, "internal", self._job)._replace(code=EXIT_INTERNAL)
+        crash = ArchiveError(f"{type(error).__name__}: {error}", place.path)
+        return unread(place, crash, "internal", self._job)._replace(code=EXIT_INTERNAL)
 
     def stop(self) -> None:
         self._executor.shutdown(cancel_futures=True)

@@ -217,7 +217,7 @@ def with_progress(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) ->
     failing = unread = 0
     for done, line in enumerate(lines, start=1):
         failing += line.code == EXIT_FINDINGS
-        unread += line.error is not None
+        unread += line.unread is not None
         if show is not None:
             show(done, failing, unread)
         yield line

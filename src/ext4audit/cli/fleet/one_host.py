@@ -48,20 +48,20 @@ def ignore_interrupts() -> None:
 def audit_place(place: Place, job: Job) -> HostLine:
     """Audit one host; unreadable hosts and those that exceed a limit also get a line."""
     if place.missing:
-        return unread(place, f"{place.path}: {place.missing}", "unreadable", job)
+        return unread(place, ArchiveError(place.missing, place.path), "unreadable", job)
     # What this process reads has no time limit, because the writer of a pipe may be slow.
     seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
     try:
         with resource_limits(seconds, LARGEST_BYTES):
             report = _report(place, job)
     except ArchiveError as error:
-        return unread(place, str(error), "unreadable", job)
+        return unread(place, error, "unreadable", job)
     except TimeLimitExceeded:
         why = f"takes more than {seconds:g} s"
-        return unread(place, f"{place.path}: {why}", "unreadable", job)
+        return unread(place, ArchiveError(why, place.path), "unreadable", job)
     except MemoryError:
         why = f"takes more than {LARGEST_BYTES >> 20} MiB of memory"
-        return unread(place, f"{place.path}: {why}", "unreadable", job)
+        return unread(place, ArchiveError(why, place.path), "unreadable", job)
     report, used, undetermined = job.post_processing.apply(report)
     return HostLine(
         name=report.key,
@@ -101,18 +101,17 @@ def _catalogue(job: Job) -> tuple[Rule, ...]:
     return (*all_rules(), *lazily("cli.policy.site_rules", "loaded")(job.site_rules, policy))
 
 
-def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
-    """Return the line of a host without a report."""
+def unread(place: Place, error: ArchiveError, kind: str, job: Job) -> HostLine:
+    """Return the line of a host without a report; a label takes the place of a temporary path."""
     code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
-    message = message.replace(place.path, label_of(place))
+    message = f"{place.label}: {error.reason}" if place.label else str(error)
     host = unread_host(place, message)
     return HostLine(
         host.key,
         tuple(_unread_text(host, kind, fmt, page) for fmt, page in job.pages),
         code,
         complete=False,
-        error=message,
-        path=label_of(place),
+        unread=error.reason,
         host=host if job.keep else None,
         groups=place.groups,
     )
@@ -167,7 +166,10 @@ def resource_limits(seconds: float, count_bytes: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, (min([_in_use() + count_bytes, *most]), hard))
     signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
     try:
-        yield
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm can still come before it, and raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

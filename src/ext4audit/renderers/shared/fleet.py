@@ -48,12 +48,11 @@ def group_shares(some: Counter[str], every: Counter[str]) -> tuple[str, ...]:
 class HostLine(NamedTuple):
     """The result of one host's audit: the text to print, and what the summary counts.
 
-    `name` is the host's key, `path` the source as the user named it. `rendered` has a text for
-    each format that is written host by host. `error` is why there is no report; it begins with
-    `path`. `matched` is true if an ext4 filesystem was judged. `host` is the whole report, for
-    formats that show all hosts together. `used` has the suppressions that matched. `undetermined`
-    has the codes of the rules that lacked some of their evidence. `groups` has the host's groups
-    in the inventory.
+    `name` is the host's key. `rendered` has a text for each format that is written host by host.
+    `unread` is why there is no report, without the path of the source. `matched` is true if an ext4
+    filesystem was judged. `host` is the whole report, for formats that show all hosts together.
+    `used` has the suppressions that matched. `undetermined` has the codes of the rules that lacked
+    some of their evidence. `groups` has the host's groups in the inventory.
     """
 
     name: str
@@ -62,8 +61,7 @@ class HostLine(NamedTuple):
     complete: bool = True
     matched: bool = True
     found: tuple[FoundRule, ...] = ()
-    error: str | None = None
-    path: str = ""
+    unread: str | None = None
     host: Audited | None = None
     used: frozenset[object] = frozenset()
     undetermined: frozenset[str] = frozenset()
@@ -104,8 +102,8 @@ class FleetSums:
         self.hosts += 1
         groups = chosen_groups(line.groups, self._group_by)
         self._groups.update(groups)
-        if line.error is not None:
-            reason = line.error.removeprefix(f"{line.path}: ").partition("; ")[0]
+        if line.unread is not None:
+            reason = line.unread.partition("; ")[0]
             self._unread.add(f"{line.name} ({reason})", groups)
             return
         self.matched += line.matched
