@@ -280,19 +280,13 @@ def rule_options(command: Command) -> Command:
     return with_options(command, (*_RULE_OPTIONS, *_FIX_COUNTING))
 
 
-_NO_REPORT = {
-    "formats": (),
-    "outputs": (),
-    "allow_incomplete": True,
-    "color": "never",
-    "verbose": False,
-    "quiet": False,
-}
+_NO_REPORT = {"formats": (), "outputs": (), "allow_incomplete": True, "color": "never"}
+_NOT_VERBOSE = {"verbose": False, "quiet": False}
 
 
 def findings_of(given: dict[str, Any]) -> ReportOptions:
     """Return the validated options of a command that audits but prints no report."""
-    return chosen({**given, **_NO_REPORT})
+    return chosen({**given, **_NO_REPORT, **_NOT_VERBOSE})
 
 
 def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:
