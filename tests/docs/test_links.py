@@ -14,6 +14,9 @@ ALL = (*PAGES, *RULES)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"`((?:src|tests|fixtures|docs|share)/[^`\s]*|\.ci/run)`")
+CODE = re.compile(r"`([^`\n]+)`")
+CALL = re.compile(r"(\w+)\(")
+DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
 LONGEST_README = 200
 
 
@@ -48,6 +51,15 @@ def test_paths_exist(page: Path) -> None:
     paths = PATH.findall(prose(page))
     patterns = {path: re.sub(r"<[^>]*>", "*", path.rstrip("/")) for path in paths}
     assert [path for path, pattern in patterns.items() if not list(ROOT.glob(pattern))] == []
+
+
+def test_functions_that_the_architecture_names_exist() -> None:
+    """A contributor who follows the page calls them as it says."""
+    page = prose(ROOT / "docs" / "architecture.md")
+    called = {each for code in CODE.findall(page) for each in CALL.findall(code)}
+    modules = (path.read_text() for top in ("src", "tests") for path in (ROOT / top).rglob("*.py"))
+    defined = {each for text in modules for each in DEFINITION.findall(text)}
+    assert called - defined == set()
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
