@@ -65,6 +65,12 @@ class Implied(Known[T_co]):
     __slots__ = ()
 
 
+class Excerpt(Known[T_co]):
+    """The text of a file that was copied into another one, without its comments and blank lines."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A missing value: its name, the reason, the host's own message, and how to obtain it."""

@@ -9,7 +9,7 @@ from ext4audit.assemble.devices.fstab import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
-from ext4audit.evidence import Evidence, Known, Unknown, Why, need
+from ext4audit.evidence import Evidence, Excerpt, Known, Unknown, Why, need
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import NO_LINKS
@@ -322,13 +322,19 @@ def test_dev_root_is_the_device_mounted_on_the_root(place: str, *, is_found: boo
 
 
 @pytest.mark.parametrize(
-    ("origin", "where"),
-    [("/etc/fstab", "line 1"), ("fs-diskio.txt: /etc/fstab", "entry 1")],
+    ("kind", "origin", "where"),
+    [
+        (Known, "/etc/fstab", "line 1"),
+        (Known, "host/etc/fstab", "line 1"),
+        (Excerpt, "fs-diskio.txt: /etc/fstab", "entry 1"),
+    ],
 )
-def test_an_fstab_section_of_a_supportconfig_has_no_line_numbers(origin: str, where: str) -> None:
+def test_an_fstab_section_of_a_supportconfig_has_no_line_numbers(
+    kind: type[Known[str]], origin: str, where: str
+) -> None:
     """A supportconfig omits the comments of fstab, so the line number of an entry is unknown."""
     host = debian_host()
     ask = ReadFile("/etc/fstab")
-    host.answers[ask] = Known("UUID=1 /x ext4 defaults 0 2\n", origin)
+    host.answers[ask] = kind("UUID=1 /x ext4 defaults 0 2\n", origin)
     (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
     assert entry.line.where == where

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Excerpt, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output, cut_off, tailed
 from ext4audit.sources.archive.layouts import TIMED_OUT, SosCapture, SupportconfigCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
@@ -266,7 +266,7 @@ def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
 
     The origin is the text that holds the section, and not the path alone.
     """
-    assert supportconfig_capture().read("/etc/fstab") == Known(
+    assert supportconfig_capture().read("/etc/fstab") == Excerpt(
         "UUID=1 / ext4 defaults 1 1\nUUID=2 /data ext4 noatime 0 2\n", "fs-diskio.txt: /etc/fstab"
     )
     assert supportconfig_capture().children("/etc") == ("fstab",)

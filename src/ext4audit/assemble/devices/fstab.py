@@ -13,6 +13,7 @@ from ext4audit.assemble.superblock import device_node
 from ext4audit.evidence import (
     MOUNT_TABLE,
     Evidence,
+    Excerpt,
     Known,
     Unknown,
     Why,
@@ -43,7 +44,7 @@ from ext4audit.facts.superblock import (
 )
 from ext4audit.parsers import parse_resolved_path
 from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_lsblk_json, parse_lsblk_pairs
-from ext4audit.sources import RealPath, ResolvePath, RunCommand, Source
+from ext4audit.sources import ReadFile, RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 RAM_MAJOR = 1
@@ -216,21 +217,18 @@ def read_fstab(
     resolver = DeviceResolver(source, devices, uuids, probed)
     reader = _EntryReader(source, devices, mounts, filesystems, resolver)
     lines = absent_means(read(source, FSTAB, parse_fstab), ())
+    if isinstance(source.fetch(ReadFile(FSTAB)), Excerpt):
+        lines = derive(FSTAB, _without_numbers, lines)
     return derive(
         FSTAB,
         lambda given: tuple(reader.entry(line) for line in given if _is_ext(line)),
-        _numbered(lines),
+        lines,
     )
 
 
-def _numbered(lines: Evidence[tuple[FstabLine, ...]]) -> Evidence[tuple[FstabLine, ...]]:
-    """Return the lines, marked if their numbers differ from those in the host's file.
-
-    They differ if fstab is a section of another file: supportconfig drops comments and blank lines.
-    """
-    if isinstance(lines, Unknown) or lines.origin == FSTAB:
-        return lines
-    return Known(tuple(line._replace(is_numbered=False) for line in lines.value), lines.origin)
+def _without_numbers(lines: tuple[FstabLine, ...]) -> tuple[FstabLine, ...]:
+    """Return lines whose numbers are not those in the host's file."""
+    return tuple(line._replace(is_numbered=False) for line in lines)
 
 
 class EntriesByDevice:

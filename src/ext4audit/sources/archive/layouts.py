@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, cast
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Excerpt, Known, Unknown, Why
 from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_damaged
 from ext4audit.sources.archive import TEXTS
 from ext4audit.sources.archive.capture import (
@@ -89,7 +89,7 @@ class SosCapture:
             if last not in (self.children(folder) or ()):
                 return None
             return Unknown(path, Why.FAILED, str(error))
-        return _file(path, self._ended(text), path)
+        return _file(path, Known(self._ended(text), path))
 
     def _ended(self, text: str) -> str:
         """Return a text with the final newline that an archive of joined lines lacks."""
@@ -233,7 +233,7 @@ class SupportconfigCapture:
             elif title.startswith("/") and not title.endswith(_ABSENT):
                 detail = f"{name} is cut off in it"
                 cut = Unknown(title, Why.UNPARSABLE, detail, CAPTURE_IT_AGAIN)
-                found = cut if body is None else _file(title, body, f"{name}: {title}")
+                found = cut if body is None else _file(title, Excerpt(body, f"{name}: {title}"))
                 self._files.setdefault(title, found)
 
     def read(self, path: str) -> Evidence[str] | None:
@@ -257,9 +257,9 @@ class SupportconfigCapture:
         return [output for line in lines for output in self._commands[line]]
 
 
-def _file(path: str, text: str, origin: str) -> Evidence[str]:
+def _file(path: str, text: Known[str]) -> Evidence[str]:
     """Return the text of a file, or an unknown if it is damaged."""
-    return cast("Evidence[str]", refuse_damaged(ReadFile(path), Known(text, origin)))
+    return cast("Evidence[str]", refuse_damaged(ReadFile(path), text))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str, str | None]]:
