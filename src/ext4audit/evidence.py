@@ -28,7 +28,8 @@ class CaptureHint(str):
 
 CAPTURE_AGAIN = CaptureHint("capture again with ext4audit collect")
 OUTSIDE = "run on the host, outside containers"
-"""The hint if access is denied even to root, by a container or the device rules of its cgroup."""
+"""The hint if access is denied even to root, by a container or the device rules of its cgroup. It
+is the only mark of such a refusal that a snapshot records."""
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of evidence that has none; the current time would make old evidence look fresh."""
 
