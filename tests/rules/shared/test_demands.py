@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import pytest
 
 from ext4audit.evidence import Evidence
-from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Kernel, all_profiles
 from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance, below
 from ext4audit.facts.options import canonical
 from ext4audit.remedies import holds_volume, mounted_by
 from ext4audit.rules.shared.demands import (
+    beside_ordered,
     container_layers,
     demanded,
     demands_features,
@@ -101,6 +102,27 @@ def test_warning_for_dioread_nolock_with_nodelalloc(
     """The warning is for kernels of PRF001, unless data=journal alone turned delalloc off."""
     expected = {"dioread_nolock": "PRF001"} if warned else {}
     assert discouraged(["dioread_nolock"], fs, on) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "running", "in_fstab"),
+    [
+        ("/data", FIXED_KERNEL, True),
+        ("/", FIXED_KERNEL, False),
+        ("/", unknown("kernel"), False),
+        ("/", known(kernel("6.12.95", "")), True),
+    ],
+)
+def test_demanded_nodelalloc_of_the_root_is_for_the_boot_loader(
+    place: str, running: Evidence[Kernel], *, in_fstab: bool
+) -> None:
+    """Since Linux 6.13 the boot's remount of the root fails with nodelalloc from fstab."""
+    implied = known(options("nodelalloc", set_by=Provenance.IMPLIED))
+    fs = filesystem(options=implied, mounts=(mount(place),))
+    profiles = (ActiveProfile(all_profiles()["tidb"]),)
+    wanted, why = beside_ordered(fs, host(fs, kernel=running, profiles=profiles))
+    assert (wanted == {"delalloc": "nodelalloc"}) is in_fstab
+    assert ("rootflags=" in why) is not in_fstab
 
 
 def test_warning_for_dioread_nolock_with_demanded_nodelalloc() -> None:
