@@ -185,6 +185,53 @@ def test_drf006_message_names_capitals_in_a_uuid(spec: str, *, is_said: bool) ->
     assert remedy.steps == ()
 
 
+def named(spec: str, *options: str, mount_point: str = "/data") -> FstabEntry:
+    """Build an entry for the mounted filesystem that names its device in another way."""
+    entry = fstab_entry(*options, mount_point=mount_point)
+    return entry._replace(line=entry.line._replace(spec=spec))
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments", "severity", "then"),
+    [
+        (named(f"UUID={UUID.upper()}"), (), Severity.HIGH, "then emergency mode"),
+        (named(f"/dev/disk/by-uuid/{UUID.upper()}"), (), Severity.HIGH, "then emergency mode"),
+        (named("PARTUUID=0DDBA11-02"), (), Severity.HIGH, "then emergency mode"),
+        (named(f"UUID={UUID.upper()}", "nofail"), (), Severity.LOW, "continues without it"),
+        (named(f"UUID={UUID.upper()}", mount_point="/"), (), Severity.HIGH, "remount of the root"),
+        (
+            named(f"UUID={UUID.upper()}", mount_point="/"),
+            ("ro", "rw"),
+            Severity.LOW,
+            "remount of the root",
+        ),
+    ],
+)
+def test_drf006_uuid_in_capitals_is_not_found_at_the_next_boot(
+    entry: FstabEntry, arguments: tuple[str, ...], severity: Severity, then: str
+) -> None:
+    """It may be mounted by hand, or since before the edit; mount -a and a remount fail (2.38.1)."""
+    fs = filesystem(mounts=(mount(entry.line.mount_point),))
+    on = host(fs, fstab=known((entry,)), kernel_arguments=known(arguments))
+    (finding,) = verdict(on).findings
+    assert (finding.severity, finding.confidence) == (severity, Confidence.LIKELY)
+    assert then in finding.message
+    assert [(remedy.summary, remedy.steps) for remedy in finding.remedies] == [(IN_CAPITALS, ())]
+
+
+@pytest.mark.parametrize("spec", ["LABEL=DATA", f"UUID={UUID}", "/dev/SDA", "/dev/disk/by-label/A"])
+def test_drf006_capitals_matter_in_uuids_only(spec: str) -> None:
+    """Labels and paths are text with capitals."""
+    assert verdict(with_entries(named(spec))).outcome is Outcome.PASS
+
+
+def test_drf006_path_of_the_root_is_not_looked_for() -> None:
+    """mount(8) remounts a root whose path does not exist (2.38.1)."""
+    entry = named(f"/dev/disk/by-uuid/{UUID.upper()}", mount_point="/")
+    on = host(filesystem(mounts=(mount("/"),)), fstab=known((entry,)))
+    assert verdict(on).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])
 @pytest.mark.parametrize("word", ["nofail", "defaults"])
 def test_drf006_unknown_device_is_not_reported_as_missing(word: str, why: Why) -> None:

@@ -9,7 +9,7 @@ from ext4audit.evidence import MOUNT_TABLE, Known, Unknown, Why, for_wording, ne
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
-from ext4audit.facts.superblock import split_spec
+from ext4audit.facts.superblock import split_link, split_spec
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, cite_fstab, in_brief, refuse_container
@@ -39,7 +39,8 @@ def check(host: Host) -> RuleOutput:
     nothing is mounted in its place, because `nofail` declares that the filesystem may be missing.
     It is also low for the entry of the root filesystem if its device was not found, unless the root
     stays read-only because of that. A root filesystem below an overlay that keeps it unchanged
-    counts as mounted.
+    counts as mounted. The rule also reports a mounted entry that names its device by a UUID in
+    capitals, which the next boot does not find.
 
     ## Why it matters
 
@@ -55,7 +56,8 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Ignore it if the filesystem was unmounted on purpose; then add `noauto` or remove the entry.
+    Ignore it if the filesystem was unmounted on purpose; then add `noauto` or remove the entry. The
+    mount program of busybox accepts capitals in a UUID.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
     entries, mounts = need(host.fstab, host.mounts)
@@ -67,7 +69,11 @@ def check(host: Host) -> RuleOutput:
         there = entry.mounted_there(mounts)
         number = entry.device_number
         is_there = any(isinstance(number, Known) and m.device_number == number.value for m in there)
-        if is_there or _is_below_overlay(host, entry, there):
+        is_there = is_there or _is_below_overlay(host, entry, there)
+        # A remount of the root does not look for a path.
+        if is_there and _is_in_capitals(entry) and not (entry.place == "/" and _is_path(entry)):
+            yield _not_found_at_boot(host, entry)
+        elif is_there:
             line = entry.line
             yield cite_fstab(line, line.mount_point)
         elif isinstance(number, Unknown) and _may_be_mounted(entry, there):
@@ -76,6 +82,35 @@ def check(host: Host) -> RuleOutput:
             yield _finding(entry, there, _remedies(host, entry, there))
             gaps += [number] if isinstance(number, Unknown) and not _is_missing(entry) else []
     raise_for(gaps)
+
+
+def _is_in_capitals(entry: FstabEntry) -> bool:
+    """Return whether an entry names a UUID in capitals, which libblkid and udev never print."""
+    spec = entry.line.spec
+    key, value = split_spec(spec) or split_link(spec) or ("", "")
+    return key.endswith("UUID") and value != value.lower()
+
+
+def _not_found_at_boot(host: Host, entry: FstabEntry) -> Finding:
+    """Return the finding on a mounted entry whose UUID mount(8) will not find."""
+    line, is_root = entry.line, entry.place == "/"
+    then = "the boot waits for it and then fails (systemd: 90 seconds, then emergency mode)"
+    if is_root:
+        then = "the boot's remount of the root fails, and no option of the entry takes effect"
+    elif _is_optional(entry):
+        then = "the boot continues without it (nofail)"
+    words = [each for each in for_wording(host.kernel_arguments, ()) if each in {"ro", "rw"}]
+    is_mild = words[-1:] == ["rw"] if is_root else _is_optional(entry)
+    return Finding(
+        message=f"fstab names {line.spec} for {line.mount_point}, but mount(8) compares UUIDs as "
+        f"text and finds no device in capitals: {then}.",
+        severity=Severity.LOW if is_mild else Severity.HIGH,
+        confidence=Confidence.LIKELY,
+        citations=(cite_fstab(line, f"{line.spec} {line.mount_point}"),),
+        remedies=(Remedy(IN_CAPITALS, Disruption.ONLINE),),
+        fact=line.mount_point,
+        summary="mount(8) finds no device for a UUID in capitals",
+    )
 
 
 def _may_be_mounted(entry: FstabEntry, there: Sequence[Mount]) -> bool:
@@ -226,9 +261,7 @@ def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator
         yield from _mount(host, entry, entry.device_number.value)
     elif _is_missing(entry):
         how = NOT_NEEDED if _is_optional(entry) else NOT_AT_BOOT
-        key, value = split_spec(entry.line.spec) or ("", "")
-        in_capitals = key.endswith("UUID") and value != value.lower()
-        first = IN_CAPITALS if in_capitals else f"Attach the device. {how}"
+        first = IN_CAPITALS if _is_in_capitals(entry) else f"Attach the device. {how}"
         yield Remedy(first, Disruption.ONLINE)
 
 
