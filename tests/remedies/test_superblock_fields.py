@@ -221,6 +221,19 @@ def test_owners_in_fstab_are_corrected_there() -> None:
     assert not [line for line in lines if "tune2fs -u" in line]
 
 
+def test_owners_in_the_superblock_below_fstab_are_corrected_too() -> None:
+    """Without the option in fstab, the next mount takes the account of the field (6.18)."""
+    fs = filesystem(
+        options=known(options("resuid=1000")),
+        fstab=known((fstab_entry("noatime", "resuid=1000"),)),
+        superblock=known(superblock(reserved_uid=33, reserved_gid=0)),
+    )
+    lines = step_and_undo_lines(give_reserve_to_root(fs, {"resuid": "resuid=1000"}))
+    assert "persistent: fstab 7: noatime,resuid=1000 -> noatime" in lines
+    assert "persistent: tune2fs -u 0 -g 0 /dev/sda" in lines
+    assert "rollback: tune2fs -u 33 -g 0 /dev/sda" in lines
+
+
 @pytest.mark.parametrize(
     ("changes", "token"),
     [

@@ -104,37 +104,48 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
     numbers = [token.partition("=")[2] for token in others.values()]
     if mount is None or any(whole_number(number) is None for number in numbers):
         return ()
-    if any(fstab_lines(fs, name) for name in others):
-        return remedies.options.change_options(fs, {name: f"{name}=0" for name in others})
     before = fs.superblock.value if isinstance(fs.superblock, Known) else None
-    if before is None or before.reserved_uid is None or before.reserved_gid is None:
-        return ()
-    return tuple(_set_owner_fields(fs, mount, others, before))
+    owners = (before.reserved_uid, before.reserved_gid) if before else (None, None)
+    if any(fstab_lines(fs, name) for name in others):
+        steps = remedies.options.change_options(fs, {name: f"{name}=0" for name in others})
+        # Below the options of fstab, which the edit removes, the fields may name another account.
+        stored = _set_owner_fields(fs, *owners) if steps and any(owners) else ()
+        return _verified_last((*steps, *stored))
+    root = [f"{name}=0" for name in others]
+    path = quote(f"/proc/fs/ext4/{fs.name}/options")
+    checks = [plain(f"grep -qx {token} {path}") for token in root]
+    now = remount_step(mount, root, tuple(others.values()), checks)
+    stored = _set_owner_fields(fs, *owners)
+    return _verified_last((now, *verify_steps(checks), *stored)) if stored else ()
 
 
-def _set_owner_fields(
-    fs: Filesystem, mount: Mount, others: Mapping[str, str], before: Superblock
-) -> Iterator[Step]:
-    """Yield the steps that set the fields to 0.
+def _verified_last(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps with those that verify at the end."""
+    return tuple(sorted(steps, key=lambda each: each.phase is Phase.VERIFY))
+
+
+def _set_owner_fields(fs: Filesystem, uid: int | None, gid: int | None) -> tuple[Step, ...]:
+    """Return the steps that set the fields to 0; empty if the present fields are unknown.
 
     The rollback restores the superblock's own fields, which the options in force do not show:
     Linux 6.18.44 takes resgid from the field of resuid.
     """
-    device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
-    root = [f"{name}=0" for name in others]
-    checks = [plain(f"grep -qx {token} {path}") for token in root]
+    if uid is None or gid is None:
+        return ()
+    device = quote(fs.device)
     listing = f"tune2fs -l {device}"
     owned = f"{listing} | grep '^Reserved blocks [ug]id: *[1-9]'"
     stored = Command(f"{listing} | grep -q UUID: && ! {owned}", TUNE2FS)
-    undo = _by_tune2fs(fs, f"-u {before.reserved_uid} -g {before.reserved_gid}")
-    yield remount_step(mount, root, tuple(others.values()), checks)
-    own = (("uid", before.reserved_uid), ("gid", before.reserved_gid))
-    listed = (f"{listing} | grep -q '^Reserved blocks {k}: *{n} '" for k, n in own)
+    undo = _by_tune2fs(fs, f"-u {uid} -g {gid}")
+    listed = (
+        f"{listing} | grep -q '^Reserved blocks {kind}: *{number} '"
+        for kind, number in (("uid", uid), ("gid", gid))
+    )
     audited = Setting(" && ".join(listed))
     store = _by_tune2fs(fs, "-u 0 -g 0")
     fields = tuple(Assignment(fs.device, f"tune2fs {each}", "0") for each in ("-u", "-g"))
-    yield step(Phase.PERSISTENT, store, undo, stored, change=audited)._replace(sets=fields)
-    yield from verify_steps((*checks, stored))
+    lasting = step(Phase.PERSISTENT, store, undo, stored, change=audited)._replace(sets=fields)
+    return (lasting, *verify_steps([stored]))
 
 
 def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:

@@ -95,10 +95,14 @@ def test_remedy_sets_the_superblock_if_fstab_has_no_account() -> None:
 
 
 def test_remedy_edits_fstab_if_it_names_the_account() -> None:
-    """The superblock is not changed."""
-    fs = with_reserve_for("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
+    """The superblock is changed if it names one too, which the next mount would take."""
+    fstab = known((fstab_entry("noatime", "resuid=65534"),))
+    of_root = known(superblock(reserved_uid=0, reserved_gid=0))
+    fs = with_reserve_for("resuid=65534", fstab=fstab, superblock=of_root)
     lines = step_lines(finding_of(fs).remedies[0].lines)
     assert not any("tune2fs" in line for line in lines)
+    both = finding_of(with_reserve_for("resuid=65534", fstab=fstab)).remedies[0]
+    assert "persistent: tune2fs -u 0 -g 0 /dev/sda" in step_lines(both.steps)
     assert "resuid=0" in lines[0]
     assert lines[1] == "persistent: fstab 7: noatime,resuid=65534 -> noatime"
 
@@ -126,4 +130,11 @@ REMEDY_CASES = (
     RemedyCase(name="a user, no fstab entry", remedy=SUMMARY, tune=("-u", "65534"), mount="nodev"),
     RemedyCase(name="by hand", remedy=SUMMARY, mount="resgid=8", fstab="defaults"),
     RemedyCase(name="by fstab", remedy=SUMMARY, fstab="resuid=65534", mount="resuid=65534"),
+    RemedyCase(
+        name="by fstab, over a user in the superblock",
+        remedy=SUMMARY,
+        tune=("-u", "33"),
+        fstab="resuid=65534",
+        mount="resuid=65534",
+    ),
 )
