@@ -127,6 +127,18 @@ def test_lay002_compares_the_active_stripe_with_the_array(
 
 
 @pytest.mark.parametrize(
+    ("cluster_blocks", "width"), [(1, 48), (4, 48), (16, 48), (32, 96), (16384, None)]
+)
+def test_lay002_sets_a_stripe_of_whole_clusters(cluster_blocks: int, width: int | None) -> None:
+    """6.18 sets stripe=0 for others, at a mount and at a remount: "stripe is disabled"."""
+    held = superblock(cluster_blocks=cluster_blocks, blocks_per_group=32768)
+    findings = verdict(with_raid_hints(RAID5, superblock=known(held), live=0)).findings
+    assert [f"stripe_width={width}" in each.remedies[0].summary for each in findings] == (
+        [True] if width else []
+    )
+
+
+@pytest.mark.parametrize(
     "fs",
     [
         with_raid_hints(disk()),

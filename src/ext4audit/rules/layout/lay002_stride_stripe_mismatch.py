@@ -1,5 +1,6 @@
 """LAY002: ext4 aligns files to a stripe size other than that of the array."""
 
+from math import lcm
 from typing import NamedTuple
 
 from ext4audit import remedies
@@ -74,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if stripe is None or _reshapes(stack):
         raise NotApplicable("no stripe of a known size is visible below it")
     case = Case(fs, stack, stripe, need(block_bytes(fs)))
-    if not LEAST <= case.width <= largest_stripe_blocks(fs):
+    if not LEAST <= case.usable_width <= largest_stripe_blocks(fs):
         raise NotApplicable(f"ext4 cannot use a stripe of {stripe.width_bytes} bytes")
     now = stripe_in_force(fs)
     if now == 0:
@@ -115,6 +116,12 @@ class Case(NamedTuple):
     def width(self) -> int:
         """Blocks in a full stripe of data; 0 if it is not a multiple of the block size."""
         return _whole(self.stripe.width_bytes, self.block_bytes)
+
+    @property
+    def usable_width(self) -> int:
+        """The least multiple of the width in clusters: the kernel turns off others (6.18)."""
+        superblock = for_wording(self.fs.superblock, None)
+        return lcm(self.width, (superblock.cluster_blocks if superblock else None) or 1)
 
     def cite(self, now: int) -> tuple[Citation, ...]:
         """Cite the stripe of the device, the superblock's RAID hints, and the stripe in force."""
@@ -200,7 +207,7 @@ def _reshapes(stack: BlockDevice) -> bool:
 
 def _remedy(case: Case, host: Host) -> Remedy:
     """Return the steps, or only advice on kernels where a stripe may keep a CPU busy."""
-    hints = f"stride={case.stride},stripe_width={case.width}"
+    hints = f"stride={case.stride},stripe_width={case.usable_width}"
     costs_cpu, superblock = stripes_cost_cpu(host), case.fs.superblock
     if not isinstance(costs_cpu, Known) or costs_cpu.value:
         return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
@@ -209,7 +216,7 @@ def _remedy(case: Case, host: Host) -> Remedy:
     return Remedy(
         f"Set the stripe of the array in the superblock and remount ({hints}){where}.",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
-        remedies.superblock_fields.set_stripe(case.fs, known, case.stride, case.width)
+        remedies.superblock_fields.set_stripe(case.fs, known, case.stride, case.usable_width)
         if known
         else (),
         trade_off="Only new allocations are affected; existing files are not moved.",
