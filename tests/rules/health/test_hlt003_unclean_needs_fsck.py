@@ -9,6 +9,7 @@ import pytest
 
 from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Phase, Severity
@@ -217,7 +218,40 @@ def test_hlt003_severity_on_the_disk_of_a_guest(
     fs = unmounted(name=f"{name}p1", **changes)._replace(stack=known(part))
     (finding,) = verdict(host_with_unmounted(fs)).findings
     assert finding.severity is severity
+    assert bool(finding.remedies[0].steps) is (name == "sda")
     assert ("which a virtual machine may have" in finding.message) is (severity is Severity.LOW)
+
+
+MULTIPATH = disk("dm-0", DeviceNumber(253, 0), kind="dm-multipath")
+
+
+@pytest.mark.parametrize(
+    ("stack", "transport", "changes", "severity"),
+    [
+        (disk("sdb"), "fc", {"features": NEEDS_REPLAY}, Severity.LOW),
+        (disk("sdb"), "iscsi", {"features": WITH_ORPHANS}, Severity.LOW),
+        (MULTIPATH, "sas", {"features": NEEDS_REPLAY}, Severity.LOW),
+        (disk("sdb"), "fc", {"state": "clean with errors"}, Severity.MEDIUM),
+        (disk("sdb"), "sata", {"features": NEEDS_REPLAY}, Severity.MEDIUM),
+        (disk("sdb"), None, {"features": NEEDS_REPLAY}, Severity.MEDIUM),
+    ],
+)
+def test_hlt003_on_a_disk_that_another_host_can_reach(
+    stack: BlockDevice, transport: str | None, changes: dict[str, Any], severity: Severity
+) -> None:
+    """The standby of a cluster sees the filesystem that the active host has mounted.
+
+    e2fsck would destroy it: no command is printed, not even where errors are recorded.
+    """
+    fs = unmounted(**changes)._replace(stack=known(stack))
+    row = lsblk_row(stack.name, stack.device_number, transport=transport)
+    (finding,) = verdict(host_with_unmounted(fs)._replace(devices=known((row,)))).findings
+    assert finding.severity is severity
+    is_low = severity is Severity.LOW
+    assert ("which another host may have in use" in finding.message) is is_low
+    (remedy,) = finding.remedies
+    assert bool(remedy.steps) is (transport in {"sata", None})
+    assert "e2fsck -p" in remedy.summary
 
 
 def test_hlt003_fact_is_the_uuid() -> None:

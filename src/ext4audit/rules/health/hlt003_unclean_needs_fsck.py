@@ -10,6 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import ERROR_MARK, Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import network_disks
 from ext4audit.rules.shared.quantities import seconds_since_1970
 
 SIGNS = {
@@ -42,7 +43,8 @@ def check(host: Host) -> RuleOutput:
     that it was not unmounted cleanly, or records errors. Image files that are given as targets are
     included. Severity is medium. It is info for a copy of a mounted filesystem (a snapshot), and
     low for a journal to be replayed on a ZFS volume, which is usually the disk of a running virtual
-    machine. A filesystem that was mounted while the audit ran passes.
+    machine, or on a disk of a storage network (Fibre Channel, iSCSI, multipath), which another host
+    of a cluster may have mounted. A filesystem that was mounted while the audit ran passes.
 
     ## Why it matters
 
@@ -52,7 +54,8 @@ def check(host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Mounting replays the journal; `e2fsck -p` does the same and also makes safe repairs.
+    Mounting replays the journal; `e2fsck -p` does the same and also makes safe repairs. No command
+    is printed for a ZFS volume or a disk of a storage network: first look who uses it.
 
     ## When to ignore
 
@@ -91,7 +94,7 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
         return
     twin = host.mounted_twin(fs)
     if twin is None:
-        yield _unclean(fs, signs)
+        yield _unclean(fs, signs, _use_elsewhere(fs, host))
     elif host.is_same_storage(fs, twin):
         same = f"the same storage as {twin.device}, mounted"
         yield Citation(fs.device, same, origin_of(fs.superblock))
@@ -122,25 +125,33 @@ def _signs(superblock: Superblock) -> dict[str, str]:
     return signs
 
 
-def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
+def _unclean(fs: Filesystem, signs: dict[str, str], elsewhere: str) -> Finding:
     sure = bool(WORST & signs.keys())
-    is_guests = not sure and _is_on_zfs_volume(fs)
-    use = " It is on a ZFS volume, which a virtual machine may have in use." if is_guests else ""
+    in_use = "" if sure else elsewhere
     return Finding(
-        message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.{use}",
-        severity=Severity.LOW if is_guests else Severity.MEDIUM,
+        message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.{in_use}",
+        severity=Severity.LOW if in_use else Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
         citations=_cite(fs, signs),
-        remedies=(_repair(fs),),
+        remedies=(AFTER_LOOKING if elsewhere else _repair(fs),),
         fact=fs.uuid or "",
         device=fs.device,
         summary="an unmounted filesystem is not clean",
     )
 
 
-def _is_on_zfs_volume(fs: Filesystem) -> bool:
+def _use_elsewhere(fs: Filesystem, host: Host) -> str:
+    """Return a sentence on who else may have the filesystem mounted at the moment, "" if none."""
     stack = for_wording(fs.stack, None)
-    return stack is not None and any(each.name.startswith(ZFS_VOLUME) for each in stack.walk())
+    if stack is None:
+        return ""
+    if any(each.name.startswith(ZFS_VOLUME) for each in stack.walk()):
+        return " It is on a ZFS volume, which a virtual machine may have in use."
+    shared = next(network_disks(stack, for_wording(host.devices, ())), None)
+    if shared is None:
+        return ""
+    where = f"on a disk of a storage network ({shared.value})"
+    return f" It is {where}, which another host may have in use."
 
 
 def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: str) -> Finding:
@@ -160,11 +171,24 @@ def _cite(fs: Filesystem, signs: dict[str, str]) -> tuple[Citation, ...]:
     return tuple(Citation(fs.device, sign, origin_of(fs.superblock)) for sign in signs)
 
 
+REPAIR = "run e2fsck -p, which replays the journal and makes safe repairs."
+NOT_IN_USE = (
+    "Do not run it while another host or a virtual machine uses the device: two writers destroy "
+    "the filesystem. If -p fails, image the device before e2fsck -f."
+)
+AFTER_LOOKING = Remedy(
+    "If nothing else uses it, neither another host that reaches the disk nor a virtual machine, "
+    f"{REPAIR}",
+    Disruption.ONLINE,
+    trade_off=NOT_IN_USE,
+)
+"""No commands: nothing on this host shows whether another one has it mounted."""
+
+
 def _repair(fs: Filesystem) -> Remedy:
     return Remedy(
-        summary="Run e2fsck -p, which replays the journal and makes safe repairs.",
+        summary=f"R{REPAIR[1:]}",
         disruption=Disruption.ONLINE,
         steps=remedies.checking.preen(fs),
-        trade_off="Do not run it while another host or a virtual machine uses the device: two "
-        "writers destroy the filesystem. If -p fails, image the device before e2fsck -f.",
+        trade_off=NOT_IN_USE,
     )

@@ -10,10 +10,8 @@ from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import gaps_below
+from ext4audit.rules.shared import gaps_below, network_disks
 
-NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
-"""lsblk transports through which several hosts can reach the same disk."""
 SCSI = "sd"
 FEATURE = "mmp"
 WAIT = "After an unclean stop, a mount takes 45 s longer."
@@ -55,7 +53,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Ignore it if a cluster manager with fencing controls the mounts, or if the disk is mapped to one
     host.
     """
-    shared = list(_shared(fs, host))
+    rows = need(host.devices)
+    shared = list(network_disks(need(fs.stack), rows))
     if not shared:
         raise_for((*gaps_below(need(fs.stack)), *_unlisted(fs, host)))
         raise NotApplicable("no disk below it is known to be on a storage network")
@@ -89,14 +88,3 @@ def _unlisted(fs: Filesystem, host: Host) -> Iterator[Unknown]:
         row = listed_device(listed, disk.device_number)
         if disk.name.startswith(SCSI) and row is not None and "TRAN" in row.unlisted:
             yield Unknown(f"transport of {disk.name}", Why.NOT_CAPTURED)
-
-
-def _shared(fs: Filesystem, host: Host) -> Iterator[Citation]:
-    """Cite the devices below that several hosts may be able to reach."""
-    listed = need(host.devices)
-    for device in need(fs.stack).walk():
-        if device.kind == "dm-multipath":
-            yield Citation("device below", f"{device.name}, multipath", "dmsetup table")
-        row = listed_device(listed, device.device_number)
-        if row is not None and row.transport in NETWORKS:
-            yield Citation("device below", f"{device.name}, {row.transport}", "lsblk")
