@@ -220,8 +220,8 @@ _MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _ARRAY = "arr(a|ay)?"
 _STANDARD_FOLDER = "/dev/md/"
-_PARENT = "PARENT"
-"""The key that is added to a node of lsblk's tree; in upper case, unlike lsblk's own."""
+_PARENT = "(PARENT)"
+"""The key that is added to the nodes of lsblk's tree for the number of the device below."""
 
 
 def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
@@ -240,7 +240,9 @@ def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
         rows.append({key.upper(): _text(value) for key, value in node.items()})
         children = _list(node, "children") if node.get("children") else []
         number = node.get("maj:min") or node.get("maj_min")
-        pending.extendleft({**child, _PARENT: number} for child in reversed(children))
+        for child in reversed(children):
+            child[_PARENT] = number
+            pending.appendleft(child)
     return _deduplicated(map(_lsblk_device, _without_null_words(rows)))
 
 
