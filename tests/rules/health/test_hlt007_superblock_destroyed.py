@@ -13,7 +13,7 @@ from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt007_superblock_destroyed import check
-from support.builders import disk, filesystem, host, known, superblock, unknown
+from support.builders import GIB, disk, filesystem, host, known, superblock, unknown
 
 DUMPE2FS_TIMED_OUT = Unknown("superblock of /dev/sda", Why.TIMED_OUT, "no answer within 10 s")
 BAD_MAGIC = Unknown("superblock of /dev/sda", Why.FAILED, "Bad magic number (exit status 1)")
@@ -37,6 +37,13 @@ def with_primary_superblock(primary: PrimarySuperblock, **changes: Any) -> Files
     return filesystem(primary=known(primary, BYTES_ORIGIN), **changes)
 
 
+def on_device_of(size_bytes: int, **changes: Any) -> Filesystem:
+    """Build a filesystem of 100 GiB on a device of this size."""
+    device = disk(size_sectors=known(size_bytes // 512, "/sys"))
+    held = known(superblock(size_blocks=100 * GIB // 4096))
+    return filesystem(**{"stack": known(device), "superblock": held, **changes})
+
+
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
@@ -55,7 +62,12 @@ def with_primary_superblock(primary: PrimarySuperblock, **changes: Any) -> Files
         ),
         (filesystem(primary=unknown("primary superblock")), Outcome.UNDETERMINED),
         (filesystem(stack=known(disk(kind="image"))), Outcome.NOT_APPLICABLE),
-        (filesystem(stack=unknown("stack")), Outcome.PASS),
+        (filesystem(stack=unknown("stack")), Outcome.UNDETERMINED),
+        (on_device_of(100 * GIB), Outcome.PASS),
+        (on_device_of(100 * GIB - 512), Outcome.FAIL),
+        # The kernel does not compare it with a device that has no size.
+        (on_device_of(0), Outcome.PASS),
+        (on_device_of(GIB, superblock=unknown("superblock")), Outcome.UNDETERMINED),
     ],
 )
 def test_hlt007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
@@ -80,6 +92,29 @@ def test_hlt007_compares_the_device_with_the_kernels_copy() -> None:
     (remedy,) = finding.remedies
     assert "before any unmount or restart" in remedy.summary
     assert "e2fsck -b 32768 -B 4096" in remedy.summary
+
+
+@pytest.mark.parametrize(
+    ("changes", "then"),
+    [
+        ({}, "the next mount will fail"),
+        ({"alive": False, "mounts": ()}, "it cannot be mounted"),
+        # dumpe2fs reads the journal, which may be in the part that is cut off.
+        ({"primary": known(PrimarySuperblock(failed=BAD_MAGIC))}, "the next mount will fail"),
+    ],
+)
+def test_hlt007_finds_a_device_that_was_reduced_below_the_filesystem(
+    changes: dict[str, Any], then: str
+) -> None:
+    """After lvreduce without resize2fs the mounted filesystem works until its end is used."""
+    (finding,) = verdict(on_device_of(60 * GIB, **changes)).findings
+    assert finding.severity is Severity.CRITICAL
+    assert finding.message == (
+        "/dev/sda is 40 GiB smaller than the filesystem on it: the end of the filesystem is cut "
+        f"off, and {then}."
+    )
+    assert finding.summary == f"the device is smaller than the filesystem: {then}"
+    assert finding.remedies[0].steps == ()
 
 
 def test_hlt007_advice_for_an_unmounted_filesystem() -> None:
