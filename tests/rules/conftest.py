@@ -33,7 +33,6 @@ EXCUSES = {
     ("DUR002", "Filesystem.superblock"): "the options in force show what is dangerous in it",
     ("HLT002", "Filesystem.options"): BOTH_SHOW_IT,
     ("HLT002", "Filesystem.mounts"): BOTH_SHOW_IT,
-    ("HLT007", "Filesystem.stack"): "an image is its own stack, which is always known",
 }
 """Justified exceptions: a rule and a fact without which its result may be better."""
 NO_EXCUSES = "EXT4AUDIT_WITHOUT_EXCUSES"

@@ -127,8 +127,10 @@ def _bottom(number: Evidence[DeviceNumber], host: Host) -> set[DeviceNumber]:
     fs = host.filesystem(number)
     if fs is not None and isinstance(fs.stack, Known):
         return {device.device_number for device in fs.stack.value.leaves()}
-    rows = for_wording(host.devices, ())
-    found, pending = set[DeviceNumber](), [number.value] if isinstance(number, Known) else []
+    if isinstance(number, Unknown):
+        return set()
+    rows, pending = for_wording(host.devices, ()), [number.value]
+    found: set[DeviceNumber] = set()
     for each in pending:
         row = listed_device(rows, each)
         found |= {each} if row is None or not row.parents else set()
