@@ -26,23 +26,26 @@ quietly() { (eval "$1") </dev/null >/dev/null 2>&1; }
 loudly() { (trap '' PIPE && eval "$1") </dev/null; }
 
 # The state file: one line a record, "begin STEP DATA ;". A line that a crash cut has no end mark.
+# "unmounting" is of an undo that unmounts, with the settings in /sys that this takes away.
 record() { # kind, key, data
 	printf '%s %s %s ;\n' "$1" "$2" "${3:--}" >>"$state" || fails "cannot write to $state" || return
 	sync "$state" 2>/dev/null || sync
 }
-state_of() { # a key: sets s, the last record's kind, and saved, the data of the last begin
-	s='' saved=''
+state_of() { # a key: sets s, the last record's kind, saved, the data of the last begin, and taken
+	s='' saved='' taken=''
 	[ -e "$state" ] || return 0
 	while read -r kind key data; do
 		[ "$key" = "$1" ] || continue
 		case $data in *' ;') ;; *) continue ;; esac
 		[ "$kind" != begin ] || saved=${data% ;}
+		taken=
+		[ "$kind" != unmounting ] || taken=${data% ;}
 		s=$kind
 	done <"$state"
 }
 begun() { # a key: whether something of it may have to be taken back
 	state_of "$1"
-	[ "$s" = begin ] || [ "$s" = end ]
+	case $s in begin | end | unmounting) ;; *) return 1 ;; esac
 }
 open_state() {
 	# A folder that is there keeps its mode: the service has its report and its metrics in it.
@@ -395,7 +398,9 @@ mount_step() { # key, command, undo, done, whether that holds before the unmount
 	undo)
 		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
 		mounted "$1" && name=$(readlink "/sys/dev/block/$number") && name=${name##*/}
-		tuned=$(tunables "$name")
+		# One that was killed may not have set again what the unmount took away, but recorded.
+		tuned=
+		[ "$s" = begin ] || tuned=$(tunables "$name")
 		$checked || ! has_errors "$name" ||
 			fails "the filesystem has errors on record: check it with e2fsck before it is mounted again" || return
 		loudly "$3" || fails "failed: $3"
@@ -422,12 +427,21 @@ unmount() { # directory, key, kernel's name, number, command, again
 		holders "$1" "$2" "$3" "$4" && { loudly "$5" || fails "failed: $5"; }
 		;;
 	undo)
-		if is_on "$2" "$4"; then return 0; fi
-		case $tuned in "$3":*) ;; *) tuned=$saved ;; esac
-		loudly "$6" || fails "failed: $6" || return
-		tune "$tuned"
+		if is_on "$2" "$4"; then
+			tune "$taken"
+			return 0
+		fi
+		! mounted "$2" || fails "another filesystem is mounted on $1" || return
+		case $tuned in "$3":*) ;; *) tuned=${taken:-$saved} ;; esac
+		mount_tuned "$6"
 		;;
 	esac
+}
+# Mounts, and sets $tuned again. What a kill leaves of this is done by the next undo.
+mount_tuned() { # a command
+	record unmounting "$r.$step" "$tuned" || tell "$problem"
+	loudly "$1" || fails "failed: $1" || return
+	tune "$tuned"
 }
 # By any node of it: a virtual machine opens its disks without excluding others.
 is_open() { # device, what it is a part of...
@@ -480,6 +494,10 @@ remount() { # directory, key, kernel's name, number, source, is_bind, last resor
 		;;
 	settled) return ;;
 	esac
+	if [ "$mode" = undo ] && [ -n "$taken" ] && ! mounted "$key"; then
+		anew "$dir" "$key" "$name" "$4" "$resort"
+		return
+	fi
 	is_on "$key" "$4" || fails "$dir is not mounted as audited" || return
 	now=$(in_force "$bind")
 	shift 8
@@ -487,7 +505,10 @@ remount() { # directory, key, kernel's name, number, source, is_bind, last resor
 	precheck) remount_precheck "$@" ;;
 	save) echo "$now $(taken_back "$@")" ;;
 	show | run) remount_words "$(replaced "$now" "$(afters "$@")")" ;;
-	undo) remount_undo "$@" ;;
+	undo)
+		tune "$taken"
+		remount_undo "$@"
+		;;
 	esac
 }
 remount_precheck() {
@@ -549,8 +570,6 @@ remount_undo() {
 # A step that only an unmount takes back.
 by_unmount() { # directory, key, kernel's name, number, the step: its function, command, undo...
 	if [ "$mode" = undo ]; then
-		# An undo that was killed has left it unmounted.
-		is_on "$2" "$4" || set -- "$1" "$2" "$3" "$4" '' '' "umount() { :; }; $7"
 		anew "$1" "$2" "$3" "$4" "$7"
 		return
 	fi
@@ -558,11 +577,18 @@ by_unmount() { # directory, key, kernel's name, number, the step: its function, 
 	"$@"
 }
 anew() { # directory, key, kernel's name, number, what unmounts it and mounts it again
+	! mounted "$2" || [ "$number" = "$4" ] || fails "$1 is not mounted as audited" || return
 	holders "$1" "$2" "$3" "$4" || return
 	say "  $1 is unmounted and mounted again"
-	tuned=$(tunables "$3")
-	loudly "$5" || fails "failed: $5" || return
-	tune "$tuned"
+	if mounted "$2"; then
+		tune "$taken"
+		tuned=$(tunables "$3")
+	else
+		# An undo that was killed has left it unmounted, and recorded what the unmount took away.
+		tuned=$taken
+		set -- "$1" "$2" "$3" "$4" "umount() { :; }; $5"
+	fi
+	mount_tuned "$5"
 }
 
 # Files in /etc. An edit starts from a line of its chain: what the edits before it leave.

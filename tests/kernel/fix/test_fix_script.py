@@ -41,6 +41,8 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
         devices.append(device)
         etc.write_text(f"# first\n{device}\t{where} ext4 {options}  0 2\n# last, cut", "utf-8")
         run("mount", "-t", "ext4", "-o", options, device, where)
+        # An unmount takes this away, which no option brings back.
+        Path(f"/sys/fs/ext4/{device.removeprefix('/dev/')}/mb_stream_req").write_text("33")
         return FixScenario(tmp_path, device, where, etc)
 
     yield make
@@ -138,9 +140,9 @@ def test_fault_at_any_call_is_recoverable(
     assert len(lines) <= 3  # before, between the two edits, after
 
 
-def test_killed_undo_is_completed_by_the_next(made: Made) -> None:
+@pytest.mark.parametrize("mode", ["kill", "late"])
+def test_killed_undo_is_completed_by_the_next(made: Made, mode: str) -> None:
     """This holds for a kill at any call of --undo."""
-    mode = "kill"
     scene = made("nobarrier,data=writeback")
     scene.write_script(*ANEW)
     before = scene.state()
@@ -151,6 +153,41 @@ def test_killed_undo_is_completed_by_the_next(made: Made) -> None:
         scene.run_script("--undo", path=scene.inject(at, mode))
         succeeded(scene.run_script("--undo"))
         assert scene.state() == before, at
+
+
+LAST_RESORT = (*REMOUNT, "--select", "PRF003", "--fail-on", "info")
+"""A remedy whose undo needs an unmount where no remount disables delalloc (6.13 and later)."""
+
+
+def test_killed_last_resort_is_completed_by_the_next_undo(made: Made) -> None:
+    """Nobody has to mount it first, and a setting in /sys that the unmount took away comes back."""
+    scene = made("nodelalloc")
+    scene.write_script(*LAST_RESORT)
+    before = scene.state()
+    succeeded(scene.run_script("--apply"))
+    assert "unmounted and mounted again" in succeeded(
+        scene.run_script("--undo", path=scene.inject(0, "kill"))
+    )
+    for at in calls_with_faults(scene.calls):
+        for mode in ("kill", "late", "fail"):
+            succeeded(scene.run_script("--apply"))
+            scene.run_script("--undo", path=scene.inject(at, mode))
+            succeeded(scene.run_script("--undo"))
+            assert scene.state() == before, (at, mode)
+
+
+def test_an_unmount_by_somebody_else_is_not_taken_back(made: Made) -> None:
+    """Nor is another filesystem hidden that was mounted there."""
+    scene = made("nodelalloc")
+    scene.write_script(*LAST_RESORT)
+    succeeded(scene.run_script("--apply"))
+    run("umount", scene.mount_point)
+    refused(scene.run_script("--undo"), "is not mounted as audited")
+    run("mount", "-t", "tmpfs", "tmpfs", scene.mount_point)
+    refused(scene.run_script("--undo"), "is not mounted as audited")
+    run("umount", scene.mount_point)
+    run("mount", "-t", "ext4", scene.device, scene.mount_point)
+    succeeded(scene.run_script("--undo"))
 
 
 def test_another_host_is_refused(made: Made) -> None:

@@ -124,17 +124,23 @@ class FixScenario:
         return int((self.folder / "counter").read_text())
 
     def state(self) -> dict[str, object]:
-        """Return all that an undo must restore: options, mounts, fstab, /etc, superblock."""
+        """Return all that an undo must restore: options, mounts, fstab, /etc, superblock, sysfs."""
         options = Path(f"/proc/fs/ext4/{self.name}/options")
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
         ours = [line.split() for line in mounts if f" {self.device} " in line]
         utab = Path("/run/mount/utab")
         kept = utab.read_text().split("\n") if utab.exists() else []
         superblock = run("dumpe2fs", "-h", self.device)
+        settings = Path(f"/sys/fs/ext4/{self.name}").glob("*_*")
         return {
             "options": options.read_text() if options.exists() else None,
             "mounts": [(fields[4], fields[5], fields[-1]) for fields in ours],
             "kept by mount(8)": [line for line in kept if f"SRC={self.device} " in line],
+            "settings": {
+                path.name: path.read_text()
+                for path in settings
+                if path.stat().st_mode & 0o777 == 0o644
+            },
             "fstab": self.fstab.read_bytes(),
             "mode": self.fstab.stat().st_mode,
             "etc": self.names(),
