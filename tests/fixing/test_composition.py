@@ -26,9 +26,37 @@ from ext4audit.fixing.composition import (
     merged,
     name_of,
 )
-from ext4audit.remedies import Command, containing, mount_command, plain, quote, step
-from ext4audit.remedies.options import offline_string, superblock_change
-from ext4audit.remedies.superblock_fields import reserve_nothing, set_reserved_blocks
+from ext4audit.remedies import (
+    Command,
+    containing,
+    in_phase,
+    mount_command,
+    plain,
+    quote,
+    step,
+    toggled,
+    tuned,
+)
+from ext4audit.remedies.features import (
+    add_journal_while_mounted,
+    convert_to_64bit,
+    enable_dir_index,
+    enlarge_journal,
+    move_journal_inside,
+    set_feature,
+    without_features,
+)
+from ext4audit.remedies.options import (
+    clear_defaults,
+    offline_string,
+    store_default,
+    superblock_change,
+)
+from ext4audit.remedies.superblock_fields import (
+    reserve_nothing,
+    set_inode_size,
+    set_reserved_blocks,
+)
 from ext4audit.rules import all_rules
 from support.builders import filesystem, known, superblock
 
@@ -177,8 +205,11 @@ def setting(device: str, name: str, value: str) -> Remedy:
     return Remedy("Set.", Disruption.ONLINE, (Step(Phase.PERSISTENT, "set", sets=sets),))
 
 
+MIB = 1 << 20
 STRING = "nobarrier,nodelalloc"
 FS = filesystem(superblock=known(superblock(mount_option_string=STRING, reserved_blocks=100)))
+BIT_SET = filesystem(superblock=known(superblock(default_mount_options=("nobarrier",))))
+SET_BIT = tuned(FS, "{tune2fs} -o nobarrier {device}", toggled(FS, "-o", ["nobarrier"]))
 
 
 def of_string(**wanted: str) -> Remedy:
@@ -223,6 +254,39 @@ def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Reme
         made.add(second)
     assert made.chains == chains
     assert made.add(first).summary == first.summary
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (set_feature(FS, "orphan_file"), without_features(FS, ["orphan_file"], planned=False)),
+        (enlarge_journal(FS, 32 * MIB, 64 * MIB), enlarge_journal(FS, 32 * MIB, 128 * MIB)),
+        (enlarge_journal(FS, 32 * MIB, 64 * MIB), set_feature(FS, "^has_journal")),
+        (enlarge_journal(FS, 32 * MIB, 64 * MIB), move_journal_inside(FS, superblock())),
+        (add_journal_while_mounted(FS), set_feature(FS, "^has_journal")),
+        (enable_dir_index(FS), set_feature(FS, "^dir_index")),
+        (convert_to_64bit(FS), set_feature(FS, "^64bit")),
+        (set_inode_size(FS, 256), set_inode_size(FS, 512)),
+        (store_default(FS, "data", "data=ordered"), store_default(FS, "data", "data=journal")),
+        (clear_defaults(BIT_SET, {"barrier": "barrier"}), in_phase(Phase.PERSISTENT, [SET_BIT])),
+    ],
+    ids=str,
+)
+def test_opposite_settings_of_a_superblock_contradict(
+    first: Remedy | tuple[Step, ...], second: Remedy | tuple[Step, ...]
+) -> None:
+    """A feature, an option, an inode size or a journal is set in one way only."""
+    one, other = (
+        each if isinstance(each, Remedy) else Remedy("Set.", Disruption.UNMOUNT, each)
+        for each in (first, second)
+    )
+    assert one.steps
+    assert other.steps
+    made = Composition()
+    made.add(one)
+    with pytest.raises(Conflict):
+        made.add(other)
+    made.add(one)
 
 
 def test_two_filesystems_are_no_contradiction() -> None:

@@ -27,6 +27,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry, below, propagates_anew
 from ext4audit.facts.options import canonical, spec_named
 from ext4audit.finding import (
+    Assignment,
     Check,
     Disruption,
     LineEdit,
@@ -123,7 +124,8 @@ class Command(NamedTuple):
 
     `programs` are those that it runs, except those that every script needs. `forced` is the command
     for a mounted filesystem with the feature mmp, if it is another. `not_on_bigalloc` marks one
-    that e2fsprogs cannot run with the feature bigalloc. `mounts` are the mount commands in it.
+    that e2fsprogs cannot run with the feature bigalloc. `mounts` are the mount commands in it, and
+    `sets` what it leaves set in the superblock.
     """
 
     text: str
@@ -131,6 +133,7 @@ class Command(NamedTuple):
     forced: str = ""
     not_on_bigalloc: bool = False
     mounts: tuple[MountCommand, ...] = ()
+    sets: tuple[Assignment, ...] = ()
 
 
 class Work(NamedTuple):
@@ -159,14 +162,11 @@ def containing(text: str, *parts: Command) -> Command:
 
     `forced` is not kept: what tune2fs is composed with decides whether the filesystem is mounted.
     """
-    programs: tuple[str, ...] = ()
-    mounts: tuple[MountCommand, ...] = ()
-    never = False
-    for each in parts:
-        programs += each.programs
-        mounts += each.mounts
-        never |= each.not_on_bigalloc
-    return Command(text, programs, "", never, mounts)
+    programs = tuple(name for each in parts for name in each.programs)
+    mounts = tuple(mount for each in parts for mount in each.mounts)
+    last = {(one.device, one.name): one for each in parts for one in each.sets}
+    never = any(each.not_on_bigalloc for each in parts)
+    return Command(text, programs, "", never, mounts, tuple(last.values()))
 
 
 def joined(*commands: Command) -> Command:
@@ -192,7 +192,7 @@ def step(
         change,
         by_unmount.text,
         Programs(command.programs, undo.programs, done.programs, by_unmount.programs),
-        (),
+        command.sets,
         (),
         (*command.mounts, *undo.mounts, *by_unmount.mounts),
         command.forced,
@@ -217,7 +217,9 @@ def done_of(change: Step) -> Command:
     return Command(change.done, change.programs.done)
 
 
-def tuned(fs: Filesystem, form: str, **words: str | int) -> Command:
+def tuned(
+    fs: Filesystem, form: str, sets: tuple[Assignment, ...] = (), **words: str | int
+) -> Command:
     """Return a command that writes by tune2fs to a filesystem that may be mounted.
 
     `form` has `{tune2fs}`, `{device}` and the names of `words` in their places. With mmp, tune2fs
@@ -227,12 +229,14 @@ def tuned(fs: Filesystem, form: str, **words: str | int) -> Command:
     held = f"test -e {quote(f'/sys/fs/ext4/{fs.name}')} && tune2fs -f"
     device = quote(fs.device)
     text, forced = (form.format(tune2fs=t, device=device, **words) for t in ("tune2fs", held))
-    return Command(text, TUNE2FS, forced)
+    return Command(text, TUNE2FS, forced, sets=sets)
 
 
-def resized(words: str) -> Work:
-    """Return the resize2fs command, which refuses an unmounted filesystem with bigalloc."""
-    return Work(Command(f"resize2fs {words}", ("resize2fs",), not_on_bigalloc=True))
+def toggled(fs: Filesystem, option: str, words: Iterable[str]) -> tuple[Assignment, ...]:
+    """Return what the words of an option of tune2fs, -O or -o, set; ^ before a word clears it."""
+    return tuple(
+        Assignment(fs.device, f"tune2fs {option} {word.removeprefix('^')}", word) for word in words
+    )
 
 
 def mount_command(

@@ -10,7 +10,7 @@ from ext4audit.facts import MIB
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Disruption, Inspection, Phase, Remedy, Step
+from ext4audit.finding import Assignment, Disruption, Inspection, Phase, Remedy, Step
 from ext4audit.remedies import (
     DUMPE2FS,
     E2FSCK,
@@ -25,8 +25,8 @@ from ext4audit.remedies import (
     mount_table,
     plain,
     quote,
-    resized,
     step,
+    toggled,
     tuned,
     verified,
 )
@@ -94,7 +94,17 @@ def _replacement(fs: Filesystem, new_mib: int, old_mib: int) -> tuple[Step, ...]
 def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> Work:
     device = quote(fs.device)
     make = f"{{ tune2fs -J size={new_mib} {device} || tune2fs -J size={old_mib} {device}; }}"
-    return Work(joined(_set(fs, "^has_journal").command, Command(make, TUNE2FS)))
+    return Work(_new_journal(fs, make, f"size={new_mib}"))
+
+
+def _new_journal(fs: Filesystem, make: str, words: str) -> Command:
+    """Return the command that removes the journal and makes another by the command `make`."""
+    found = _journal(fs, words), *toggled(fs, "-O", ["has_journal"])
+    return joined(_set(fs, "^has_journal").command, Command(make, TUNE2FS, sets=found))
+
+
+def _journal(fs: Filesystem, words: str) -> Assignment:
+    return Assignment(fs.device, "tune2fs -J", words)
 
 
 @if_quotable
@@ -104,15 +114,15 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
     There is no rollback where the superblock does not name the journal's UUID.
     """
     device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
-    clear, make = _set(fs, "^has_journal").command, f"tune2fs -O has_journal {device}"
+    make = f"tune2fs -O has_journal {device}"
     outside = f"tune2fs -J device=UUID={uuid} {device}"
     # Where the new journal does not fit, the old one comes back.
     new = f"{{ {make} || {outside}; }}" if superblock.journal_uuid else make
     inside = f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'"
-    back = Work(joined(clear, Command(outside, TUNE2FS)))
+    back = Work(_new_journal(fs, outside, f"device=UUID={uuid}"))
     return unmounted_steps(
         fs,
-        (checked(fs), Work(joined(clear, Command(new, TUNE2FS)))),
+        (checked(fs), Work(_new_journal(fs, new, "inside"))),
         (Command(inside, TUNE2FS),),
         (back,) if superblock.journal_uuid else (),
     )
@@ -141,7 +151,7 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     if not taken_back:
         return ()
     back = joined(*(Command(s.command, s.programs.command, mounts=s.mounts) for s in taken_back))
-    make = tuned(fs, "{tune2fs} -O dir_index {device}")
+    make = tuned(fs, "{tune2fs} -O dir_index {device}", toggled(fs, "-O", ["dir_index"]))
     done = _has(fs, "dir_index")
     return verified(step(Phase.PERSISTENT, make, NOTHING, done, by_unmount=back))
 
@@ -279,13 +289,18 @@ def enable_large_dir(fs: Filesystem) -> tuple[Step, ...]:
     return unmounted_steps(fs, work, (_has(fs, "large_dir"),))
 
 
+def resized(words: str) -> Work:
+    """Return the resize2fs command, which refuses an unmounted filesystem with bigalloc."""
+    return Work(Command(f"resize2fs {words}", ("resize2fs",), not_on_bigalloc=True))
+
+
 @if_quotable
 def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that make block numbers 64 bits wide, and 32 again."""
-    device = quote(fs.device)
+    device, sets = quote(fs.device), toggled(fs, "-O", ["64bit"])
     return unmounted_steps(
         fs,
-        (checked(fs), resized(f"-b {device}")),
+        (checked(fs), Work(resized(f"-b {device}").command._replace(sets=sets))),
         (_has(fs, "64bit"),),
         (checked(fs), resized(f"-s {device}")),
     )
@@ -325,7 +340,8 @@ def _set(fs: Filesystem, features: str) -> Work:
     """
     text = f"tune2fs -O {features} {quote(fs.device)}"
     removes_journal = "^has_journal" in features.split(",")
-    return Work(Command(text, TUNE2FS, not_on_bigalloc=removes_journal))
+    sets = toggled(fs, "-O", features.split(","))
+    return Work(Command(text, TUNE2FS, not_on_bigalloc=removes_journal, sets=sets))
 
 
 def _has(fs: Filesystem, feature: str) -> Command:
@@ -356,6 +372,7 @@ def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
         return ()
     where = quote(mount.mount_point)
     touch = 'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
-    make = tuned(fs, f"{touch} && {{tune2fs}} -O has_journal {{device}}", where=where)
+    sets = toggled(fs, "-O", ["has_journal"])
+    make = tuned(fs, f"{touch} && {{tune2fs}} -O has_journal {{device}}", sets, where=where)
     make = make._replace(programs=("mktemp", *make.programs))
     return step(Phase.PERSISTENT, make), step(Phase.VERIFY, _has(fs, "has_journal"))

@@ -33,6 +33,7 @@ from ext4audit.remedies import (
     mounted_by,
     quote,
     step,
+    toggled,
     tuned,
     verified,
     verify_steps,
@@ -111,6 +112,8 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
     check = f"tune2fs -l {quote(fs.device)} | grep -qE '^Default mount options:.* {bit}( |$)'"
     change, undo = (_set_bits(fs, [each]) for each in (bit, old))
+    # The bits of an option are one field: another remedy must not set another of them.
+    change = change._replace(sets=(*change.sets, Assignment(fs.device, f"tune2fs -o {name}", bit)))
     return verified(step(Phase.PERSISTENT, change, undo, Command(check, TUNE2FS)))
 
 
@@ -212,7 +215,7 @@ def _has_string(fs: Filesystem, string: str) -> Command:
 
 
 def _set_bits(fs: Filesystem, bits: Sequence[str]) -> Command:
-    return tuned(fs, "{tune2fs} -o {bits} {device}", bits=",".join(bits))
+    return tuned(fs, "{tune2fs} -o {bits} {device}", toggled(fs, "-o", bits), bits=",".join(bits))
 
 
 def _set_string(fs: Filesystem, string: str) -> Command:
@@ -329,11 +332,7 @@ def is_default(fs: Filesystem, name: str, token: str) -> bool:
 
 
 def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
-    """Return the steps that change the option `name` to the state `wanted`.
-
-    `wanted` is a token of the option table: "barrier", "nodioread_nolock", "data=ordered". See
-    `change_options`.
-    """
+    """Return the steps of `change_options` for one option, such as "data" to "data=ordered"."""
     return change_options(fs, {name: wanted})
 
 

@@ -28,7 +28,6 @@ from ext4audit.remedies import (
     plain,
     quotable,
     quote,
-    resized,
     step,
     tuned,
     verified,
@@ -285,7 +284,9 @@ def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     size = f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'"
     checked = remedies.remount.checked(fs)
-    enlarge = Work(Command(f"{{ {size} || tune2fs -I {inode_bytes} {device}; }}", TUNE2FS))
+    sets = (Assignment(fs.device, "tune2fs -I", str(inode_bytes)),)
+    make = f"{{ {size} || tune2fs -I {inode_bytes} {device}; }}"
+    enlarge = Work(Command(make, TUNE2FS, sets=sets))
     done = Command(size, TUNE2FS)
     return remedies.remount.unmounted_steps(fs, (checked, enlarge, checked), (done,))
 
@@ -354,6 +355,6 @@ def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
     They are verified as in `grow_to_device`. The result is empty if no command can unmount it.
     """
-    work = remedies.remount.checked(fs), resized(quote(fs.device))
+    work = remedies.remount.checked(fs), remedies.features.resized(quote(fs.device))
     verify = tuple(map(done_of, grow_to_device(fs, most_idle_bytes)[:1]))
     return remedies.remount.unmounted_steps(fs, work, verify)

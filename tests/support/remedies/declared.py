@@ -20,7 +20,7 @@ _BEFORE = r"(?:^|[|&;(!{])\s*(?:(?:!|\{|if|then|elif|else|while|until|do)\s+|[A-
 _CALL = re.compile(rf"{_BEFORE}([a-z][a-z0-9_.]*)(?=[\s;)]|$)")
 _QUOTED = re.compile(r"'[^']*'")
 _WRITE = re.compile(r"\btune2fs (?=-[^lf])")
-_FIELD = re.compile(r"\btune2fs (?:-f )?(-[eEcirmugUL]) (\S+) ")
+_FIELD = re.compile(r"\btune2fs (?:-f )?(-[eEcirmugULoOIJ]) (\S+) ")
 _STRING = re.compile(r"\bmount_opts[= ]")
 _AWKWARD = re.compile(
     r"\btune2fs (?:-f )?-O \S*\^has_journal\b|/sys/fs/ext4/\S+ && .*\bresize2fs\b"
