@@ -268,8 +268,7 @@ def unmounted_steps(
     `verify_is_complete` is false if `verify`, on the unmounted filesystem, cannot show that all
     work is done.
     The result is empty if these commands are not sufficient: for the root, for a filesystem that
-    is mounted several times or in another namespace, for a copy of a superblock, or if a name
-    cannot be quoted for a shell.
+    is mounted several times or in another namespace, or for a copy of a superblock.
     """
     if not is_writable(fs):
         return ()
@@ -338,10 +337,7 @@ def unmount_and_mount(
     phase: Phase = Phase.IMMEDIATE,
     checks: Sequence[Command] = (),
 ) -> tuple[Step, Step]:
-    """Return an unmount, and the mount by the command `after`; `before` mounts as it is now.
-
-    `checks` show what the new mount changes.
-    """
+    """Return an unmount, and the mount by `after`, shown by `checks`; `before` mounts as now."""
     where = quote(mount.mount_point)
     end = Command(f"umount {where}", UNMOUNTING)
     there = joined(*checks) if checks else Command(f"mountpoint -q {where}", ("mountpoint",))

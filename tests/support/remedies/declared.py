@@ -61,7 +61,8 @@ def _of_step(step: Step) -> Iterator[str]:
     is_inspection = isinstance(step.change, Inspection)
     if is_action and is_inspection == bool(_CHANGING.search(step.command)):
         yield "whether it changes anything"
-    if any(map(_CHANGING.search, (step.done, "" if is_action else step.command))):
+    checks = step.done, "" if is_action else step.command
+    if any(_CHANGING.search(_QUOTED.sub("''", each)) for each in checks):
         yield "a check that changes something"
     yield from _of_e2fsprogs(step)
 
