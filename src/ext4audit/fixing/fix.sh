@@ -9,8 +9,11 @@ title='' steps=0 step=0 strict=true tuned='' checked=false repeated='' writing='
 
 # Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
 say() { printf '%s\n' "$*" | visible || :; }
-# Control characters of hostile names do not reach the terminal.
-visible() { tr '\001-\010\013-\037\177' '?'; }
+# Control characters of hostile names do not reach the terminal, nor what reverses or hides a text:
+# U+0080-9F, U+061C, U+200B-F, U+2028-F, U+2060-F and U+FEFF.
+unseen=$(printf 's/\302[\200-\237]/?/g;s/\330\234/?/g;s/\342\200[\213-\217\250-\257]/?/g
+s/\342\201[\240-\257]/?/g;s/\357\273\277/?/g')
+visible() { tr '\001-\010\013-\037\177' '?' | sed "$unseen"; }
 tell() { printf 'fix: %s\n' "$*" | visible >&2; }
 stop() { # message
 	tell "$1"
@@ -103,8 +106,12 @@ mounted() { # key: sets number, flags, options of what is topmost there
 }
 is_on() { mounted "$1" && [ "$number" = "$2" ]; } # key, number
 mounts_on() { KEY=$1 awk '$5 == ENVIRON["KEY"] { n++ } END { print n + 0 }' /proc/self/mountinfo; }
+escaped() ( # a path: prints it as mountinfo spells it, except #, which newer kernels escape as well
+	path=$(printf '%s\n' "$1" | sed 's/\\/\\134/g;s/ /\\040/g;s/	/\\011/g;s/$/\\012/' | tr -d '\n')
+	printf '%s\n' "${path%\\012}"
+)
 mount_above() { # a path: prints number and whether it is ro, of the mount that it lies on
-	P=$1/ awk '{ m = $5; if (m != "/") m = m "/" }
+	P=$(escaped "$1")/ awk '{ m = $5; gsub(/\\043/, "#", m); if (m != "/") m = m "/" }
 		index(ENVIRON["P"], m) == 1 && length(m) >= best {
 			best = length(m)
 			for (i = 7; i <= NF && $i != "-"; i++);
@@ -116,7 +123,7 @@ real_path() ( # a path: prints it without links, also where its end does not exi
 	case $1 in /*) place=$1 ;; *) place=$PWD/$1 ;; esac
 	missing=
 	until [ -d "$place/" ]; do missing=/${place##*/}$missing place=${place%/*}; done
-	cd -P "$place/" && echo "$(pwd)$missing"
+	cd -P "$place/" && printf '%s\n' "$(pwd)$missing"
 )
 group() { # a word: sets g, the flag of mount(8) that it is about; empty for an option of ext4
 	case $1 in
@@ -225,13 +232,14 @@ filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
 # count as they are written; it is not seen where they are links.
 in_mount_tables() { # key, number: names the holders in the mount tables of all processes
 	grep -s '' /proc/self/mountinfo /proc/[0-9]*/mountinfo | KEY=$1 NUMBER=$2 awk '
-		function plain(text) { gsub(/\\043/, "#", text); return text }
+		# An overlay escapes a backslash by another one.
+		function plain(text) { gsub(/\\043/, "#", text); gsub(/(\\134)+/, "\001", text); return text }
 		function below(path) { return index(plain(path), where "/") == 1 }
 		function tell(what) {
 			if (seen[id]++) return
 			print what " on " $5 (id in here ? "" : " in the mount namespace of process " pid)
 		}
-		BEGIN { where = ENVIRON["KEY"]; number = ENVIRON["NUMBER"] }
+		BEGIN { where = plain(ENVIRON["KEY"]); number = ENVIRON["NUMBER"] }
 		{
 			split($1, name, /[\/:]/); pid = name[3]; id = name[5]; dash = 7; peers = " "
 			while ($dash != "-" && dash < NF) {

@@ -30,8 +30,8 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
     """Return a maker of scenes: a filesystem mounted by fstab with the given options."""
     devices: list[str] = []
 
-    def make(options: str = OPTIONS, *tune: str) -> FixScenario:
-        image, where = tmp_path / "image", tmp_path / "data"
+    def make(options: str = OPTIONS, *tune: str, name: str = "data") -> FixScenario:
+        image, where = tmp_path / "image", tmp_path / name
         where.mkdir()
         run("truncate", "-s", "64M", image)
         run("mke2fs", "-q", "-F", "-t", "ext4", image)
@@ -39,7 +39,8 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
             run("tune2fs", *tune, image)
         device = run("losetup", "--find", "--show", image).strip()
         devices.append(device)
-        etc.write_text(f"# first\n{device}\t{where} ext4 {options}  0 2\n# last, cut", "utf-8")
+        spelled = str(where).replace("\\", "\\134").replace(" ", "\\040").replace("#", "\\043")
+        etc.write_text(f"# first\n{device}\t{spelled} ext4 {options}  0 2\n# last, cut", "utf-8")
         run("mount", "-t", "ext4", "-o", options, device, where)
         # An unmount takes this away, which no option brings back.
         Path(f"/sys/fs/ext4/{device.removeprefix('/dev/')}/mb_stream_req").write_text("33")
@@ -424,7 +425,8 @@ def overlay(scene: FixScenario) -> Callable[[], object]:
         (scene.mount_point / name).mkdir()
     merged = scene.folder / "merged"
     merged.mkdir()
-    words = ",".join(f"{n}dir={scene.mount_point}/{n}" for n in ("lower", "upper", "work"))
+    place = str(scene.mount_point).replace("\\", "\\\\")
+    words = ",".join(f"{n}dir={place}/{n}" for n in ("lower", "upper", "work"))
     run("mount", "-t", "overlay", "-o", words, "overlay", merged)
     return lambda: run("umount", merged)
 
@@ -475,11 +477,12 @@ def bound_elsewhere(scene: FixScenario) -> Callable[[], object]:
         (state_behind_a_link, "where this script records its steps"),
     ],
 )
+@pytest.mark.parametrize("name", ["data", "a b#c\\d"])
 def test_users_of_a_filesystem_are_named_before_the_unmount(
-    made: Made, prepare: Callable[[FixScenario], Callable[[], object]], reason: str
+    made: Made, prepare: Callable[[FixScenario], Callable[[], object]], reason: str, name: str
 ) -> None:
     """An unmount despite such a holder would exit with 0 and change nothing."""
-    scene = made("data=writeback")
+    scene = made("data=writeback", name=name)
     scene.write_script("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
     restore = prepare(scene)
     try:

@@ -366,8 +366,11 @@ def test_an_interrupted_run_says_how_to_go_on(scene: FixScenario) -> None:
 
 
 def test_hostile_names_are_not_executed(tmp_path: Path, etc: Path) -> None:
-    """A mount point with blanks, quotes, a newline and a command is not executed."""
-    where = tmp_path / "a b'\"$(touch pwned)\n#é\\"
+    """A mount point with blanks, quotes, a newline and a command is not executed.
+
+    Nor do a control character of eight bits, and one that reverses a text, reach the terminal.
+    """
+    where = tmp_path / "a b'\"$(touch pwned)\n#é\\\x9b31m\u202e"
     where.mkdir()
     image = tmp_path / "image"
     run("truncate", "-s", "64M", image)
@@ -385,7 +388,10 @@ def test_hostile_names_are_not_executed(tmp_path: Path, etc: Path) -> None:
         done = scene.write_script("--disruption", "remount", "--select", "DUR001")
         assert done.returncode == 0, done.stderr
         assert scene.script.read_bytes().isascii()
-        assert scene.run_script("--apply").returncode == 0
+        done = scene.run_script("--apply")
+        assert done.returncode == 0
+        assert "#é\\?31m?\n" in done.stdout
+        assert {"\x9b", "\u202e"}.isdisjoint(done.stdout + done.stderr)
         assert "barrier" in str(scene.state()["options"]).splitlines()
         assert scene.run_script("--undo").returncode == 0
         assert scene.state() == before
