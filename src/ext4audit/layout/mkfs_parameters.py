@@ -7,10 +7,11 @@ The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstr
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ext4audit.facts import KIB, MIB, TIB
+from ext4audit.facts.layout import MOST_STRIDE_BLOCKS
 from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 from ext4audit.layout import (
     descriptor_table_blocks,
@@ -104,7 +105,10 @@ def mke2fs_sizes(size_bytes: int, options: MkfsOptions | None = None) -> Sizes:
     groups, no room for the filesystem's own metadata.
     """
     chosen = options or MkfsOptions()
-    return _settled(_requested(size_bytes, chosen), chosen)[0]
+    made = _settled(_requested(size_bytes, chosen), chosen)[0]
+    if made.inode_count < FIRST_FREE_INODE:
+        raise ValueError(f"{made.inode_count} inodes are fewer than those that are reserved")
+    return made
 
 
 def _settled(requested: Sizes, chosen: MkfsOptions) -> tuple[Sizes, int]:
@@ -133,18 +137,19 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
 
     The inodes of a group, and what is reserved for growth, are not yet chosen.
     """
-    usual_block_bytes, usual_ratio = _usage(size_bytes)
-    block_bytes = options.block_bytes or usual_block_bytes
+    block_bytes, (_, usual_ratio) = block_bytes_of(size_bytes, options), _usage(size_bytes)
     cluster_blocks = _cluster_blocks(options, block_bytes)
     device_blocks = _device_blocks(size_bytes, block_bytes)
     size_blocks = device_blocks // cluster_blocks * cluster_blocks
     ratio = options.bytes_per_inode or max(usual_ratio, block_bytes * cluster_blocks)
     inodes = options.inode_count or min(device_blocks * block_bytes // ratio, MOST_OF_32_BITS)
+    inodes = inodes or size_blocks // max(PAGE_BYTES // block_bytes, 1)
+    if (options.inode_count or 0) > MOST_OF_32_BITS:
+        raise ValueError(f"{options.inode_count} inodes are too many for 32 bits")
     if device_blocks and inodes * options.inode_bytes >= device_blocks * block_bytes:
         raise ValueError(f"too many inodes for {device_blocks} blocks")
-    too_large = size_blocks > MOST_OF_32_BITS or "meta_bg" in options.features
     return Sizes(
-        features=options.features - ({"resize_inode"} if too_large else set()),
+        features=options.features - _without_reserve(size_blocks, options),
         size_blocks=size_blocks,
         block_bytes=block_bytes,
         first_block=int(block_bytes * cluster_blocks == KIB),
@@ -162,14 +167,34 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
         backup_bgs=(1, LAST_GROUP)[: options.backup_superblocks]
         if "sparse_super2" in options.features
         else (),
-        stride_blocks=options.stride_blocks,
+        stride_blocks=options.stride_blocks & MOST_STRIDE_BLOCKS,
     )
+
+
+def _without_reserve(size_blocks: int, options: MkfsOptions) -> frozenset[str]:
+    """Return resize_inode if the filesystem has none: it is cleared for blocks beyond 32 bits.
+
+    -E resize sets it again (1.47.0).
+    """
+    is_cleared = size_blocks > MOST_OF_32_BITS and options.reserved_gdt_blocks is None
+    return frozenset({"resize_inode"} if is_cleared or "meta_bg" in options.features else ())
+
+
+def cleared_features(size_bytes: int, options: MkfsOptions) -> frozenset[str]:
+    """Return the features that mke2fs clears at a size, before it refuses combinations of them."""
+    features = options.features - {"meta_bg"}
+    return features - _requested(size_bytes, replace(options, features=features)).features
 
 
 def _device_blocks(size_bytes: int, block_bytes: int) -> int:
     """Return the blocks of whole pages."""
     page_blocks = max(PAGE_BYTES // block_bytes, 1)
     return size_bytes // block_bytes // page_blocks * page_blocks
+
+
+def block_bytes_of(size_bytes: int, options: MkfsOptions) -> int:
+    """Return the block size of -b, else the one that mke2fs.conf gives to a size."""
+    return options.block_bytes or _usage(size_bytes)[0]
 
 
 def _usage(size_bytes: int) -> tuple[int, int]:
@@ -347,11 +372,10 @@ def _tail_blocks(made: Sizes) -> int:
     needed = 2 + inode_table_blocks(made)
     if has_superblock(made, made.groups - 1):
         needed += 1 + descriptor_table_blocks(made) + made.reserved_gdt_blocks
-    if made.groups == 1:
-        if needed > made.size_blocks:
-            raise ValueError(f"{made.size_blocks} blocks are too few for a filesystem")
-        return 0
-    return tail if tail < needed + TAIL_BLOCKS else 0
+    left = tail if tail < needed + TAIL_BLOCKS else 0
+    if made.groups == 1 and (left or needed > made.size_blocks):
+        raise ValueError(f"{made.size_blocks} blocks are too few for a filesystem")
+    return left
 
 
 def _written(made: Sizes, stripe_width_blocks: int) -> Superblock:

@@ -136,6 +136,13 @@ def test_a_silently_lowered_group_size_is_found() -> None:
         disk_plan("-E desc-size=128", size_bytes=2 * TIB),
         disk_plan("-O fast_commit", size_bytes=2 * TIB),
         disk_plan("-O fast_commit -J size=64", size_bytes=2 * TIB),
+        disk_plan("-O fast_commit -J size=8,fast_commit_size=100", size_bytes=2 * TIB),
+        disk_plan("-i 3000000 -I 4096 -T news", size_bytes=100 * GIB),
+        disk_plan("-N 50000 -I 4096 -T news", size_bytes=100 * GIB),
+        # Blocks beyond 32 bits: mke2fs clears resize_inode, and only -E resize sets it again.
+        disk_plan("-O bigalloc,meta_bg -C 64k", size_bytes=17 * TIB),
+        disk_plan("-O bigalloc,^sparse_super -C 4M", size_bytes=17 * TIB),
+        disk_plan("-O bigalloc -C 64k -E resize=5000000000", size_bytes=17 * TIB),
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )

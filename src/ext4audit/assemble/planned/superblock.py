@@ -51,8 +51,10 @@ SMALL_BYTES = 1 << 30
 """The size of the simulation that finds the features if the real size cannot be simulated."""
 BROKEN_CONFIGURATION = "mke2fs config file"
 """Text that mke2fs prints if it cannot parse mke2fs.conf; it then makes no filesystem."""
-AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
+AT_REAL_SIZE_ONLY = ("-N", "-J"), ("resize", "orphan_file_size")
 """Flags and -E parameters that may not fit a smaller size; they do not affect the features."""
+FITTING_RATIO = str(1 << 20)
+"""The -i of the small size: the inodes of any -I fit, which those of a type (-T news) may not."""
 
 
 def predict_superblock(source: Source, plan: Plan) -> Prediction:
@@ -151,9 +153,11 @@ def computed(source: Source, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Pr
     flags, parameters_of_size = AT_REAL_SIZE_ONLY
     for flag in flags:
         usage = usage.without_value(flag)
-    usage = usage.without_extended(*parameters_of_size)
+    usage = usage.with_value("-i", FITTING_RATIO).without_extended(*parameters_of_size)
     if journal_mib(mkfs):  # -J size= makes a journal regardless of -O
         usage = replace(usage, features=(*usage.features, "has_journal"))
+    if dry.blocks > MOST_OF_32_BITS:  # mke2fs clears it before it refuses what needs it absent
+        usage = replace(usage, features=(*usage.features, "^resize_inode"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
     origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
