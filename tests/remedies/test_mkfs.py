@@ -10,6 +10,7 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.superblock import Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout.advice import advice_for
+from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.remedies.mkfs import even_out_bitmaps, mkfs_line
 from support.builders import layout, superblock
 from support.images.mke2fs import (
@@ -173,6 +174,10 @@ def test_small_groups_and_odd_densities_keep_what_they_have(
         pytest.param(2, 100, "", "", id="grown"),
         pytest.param(2, 100, "-J size=16", " -J size=16 ", id="that of fewer than 2 GiB"),
         pytest.param(100, 100, "-J size=64 -E resize=52428800", " -J size=64 ", id="-E resize"),
+        pytest.param(100, 100, "-J size=64 -E resize=805306368", " -J size=64 ", id="of 3 GiB"),
+        pytest.param(3, 100, "", "", id="grown from 3 GiB"),
+        pytest.param(3, 100, "-G 64", "", id="grown in large flex groups"),
+        pytest.param(3, 100, "-O ^flex_bg", "", id="grown without flex groups"),
         pytest.param(50, 100, "-E resize=52428800", " -J size=256 ", id="a step of -E resize"),
         pytest.param(2, 100, "-O ^resize_inode", " -J size=64 ", id="no trace"),
         pytest.param(2, 100, "-O meta_bg,^resize_inode", " -J size=64 ", id="no trace in meta_bg"),
@@ -181,11 +186,14 @@ def test_small_groups_and_odd_densities_keep_what_they_have(
 def test_the_journal_of_a_grown_filesystem_was_chosen_where_the_first_size_has_another(
     gib: int, grown_gib: int, options: str, words: str
 ) -> None:
-    """-E resize counted as growth, and then any journal of a smaller filesystem as the usual."""
+    """What -E resize reserves looks like growth, but its journal is in the middle."""
     with sparse_image(gib << 30) as image:
         run(f"mkfs.ext4 -q -b 4096 -E lazy_itable_init=1,nodiscard {options} {image}")
         run(f"truncate -s {grown_gib}G {image} && resize2fs {image}")
-        command = mkfs_line(str(image), measure_image(image, 12, 512), read_superblock(image))
+        with image.open("rb") as file:
+            file.seek(1024)
+            old = parse_raw_superblock(file.read(1024))
+        command = mkfs_line(str(image), measure_image(image, 12, 512), old)
     assert command is not None
     assert words in command
     assert bool(words) == (" -J " in command)

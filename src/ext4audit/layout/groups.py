@@ -60,6 +60,16 @@ def is_exact(sizes: Sizes) -> bool:
     return all(_fits(sizes, first) for first in range(0, sizes.groups, sizes.flex_bg_groups))
 
 
+def sizes_of_middle(sizes: Sizes, block: int) -> range:
+    """Return the numbers of blocks for which mke2fs places the journal around a block.
+
+    It begins in the flex group of the middle of the filesystem, or near it (1.47.0); a resize does
+    not move it.
+    """
+    around = max(sizes.flex_bg_groups, 2) * sizes.blocks_per_group
+    return range(max(2 * (block - around), 0), 2 * (block + around))
+
+
 def _packed(sizes: Sizes, start: int, groups: int, table_blocks: int) -> _Places:
     """Return the locations for groups that are packed together, or for one without flex_bg.
 

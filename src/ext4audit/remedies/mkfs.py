@@ -11,6 +11,7 @@ from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import advised, backup_superblocks, density_of, described
+from ext4audit.layout.groups import sizes_of_middle
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,
@@ -201,13 +202,26 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     fast_bytes = fast_commit_blocks_of(superblock.size_blocks, superblock.features) * block
     # dumpe2fs rounds to MiB, which drops a part that is smaller.
     size -= 0 if (size - fast_bytes) % MIB else fast_bytes
-    before = sizes_before_growth(sizes_of(superblock))
+    before = _before_growth(superblock)
     steps = (*before[:1], *(blocks for blocks, _ in JOURNAL_BLOCKS if blocks in before))
     usual |= {journal_blocks_of(blocks) for blocks in steps}
     if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
         usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
     if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:
         yield f"-J size={max(min(size, largest_bytes) // MIB, 1)}"
+
+
+def _before_growth(superblock: Superblock) -> range:
+    """Return the numbers of blocks that it may have grown from, by its descriptors and journal.
+
+    What -E resize reserves looks like growth, but the journal is then in the middle.
+    """
+    sizes, journal = sizes_of(superblock), superblock.journal_first_block
+    found = sizes_before_growth(sizes)
+    if journal is None:
+        return found
+    middle = sizes_of_middle(sizes, journal)
+    return range(max(found.start, middle.start), min(found.stop, middle.stop))
 
 
 def _implied(layout: MetadataLayout, *, packs: bool) -> frozenset[str]:
