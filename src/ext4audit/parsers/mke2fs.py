@@ -32,7 +32,9 @@ _LINES = {
 _MOST_BLOCKS = re.compile(r"^Maximum filesystem blocks=([0-9]+)$", re.MULTILINE)
 _BACKUPS = "Superblock backups stored on blocks:"
 _USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
-_WARNING = re.compile(r"^(?:mke2fs: )?Warning: ([^\n]*[^\n\s])\s*$", re.MULTILINE | re.IGNORECASE)
+_WARNING = re.compile(
+    r"^(?:mke2fs: )?Warning: ([^\n]*?(?: than\n[^\n]*)?[^\n\s])\s*$", re.MULTILINE | re.IGNORECASE
+)
 
 
 class DryRun(NamedTuple):
@@ -105,7 +107,7 @@ def parse_dry_run(text: str) -> DryRun:
 
 def parse_warnings(text: str) -> tuple[str, ...]:
     """Return the distinct warnings of mke2fs, such as a truncated label or an ignored type."""
-    return tuple(dict.fromkeys(_WARNING.findall(text)))
+    return tuple(dict.fromkeys(each.replace("\n", " ") for each in _WARNING.findall(text)))
 
 
 def _options(arguments: list[str]) -> Iterator[tuple[str, str | None]]:

@@ -19,6 +19,10 @@ from support.hosts.plans import disk_plan, plan, predict
 from support.images.mke2fs import needs_e2fsprogs
 
 GIB, TIB = 1 << 30, 1 << 40
+LARGE_CLUSTERS = (
+    "bigalloc file systems with a cluster size greater than 16 times the block size is considered "
+    "experimental"  # on two lines
+)
 UUID = "c0ffee00-1111-2222-3333-444455556666"
 PLACED = (
     "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
@@ -93,6 +97,7 @@ def test_mke2fs_refuses_by_the_real_size(words: str, size_bytes: int, reported: 
     [
         ("-L 12345678901234567", "label too long; will be truncated to '1234567890123456'"),
         ("-T bogus", "the fs_type bogus is not defined in mke2fs.conf"),
+        ("-O bigalloc -C 128k", LARGE_CLUSTERS),
     ],
 )
 def test_a_warning_of_mke2fs_is_shown(words: str, warned: str) -> None:
