@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from ext4audit.sources import ARCHIVE_MARKS, Answer, ArchiveError, Ask, Readable
 from ext4audit.sources import decode as decode_text
-from ext4audit.sources.archive import first_few, is_wanted, recognise
+from ext4audit.sources.archive import first_few, is_folder, is_wanted, recognise
 from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
 from ext4audit.sources.containers import ARCHIVE_LIMITS, SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
@@ -230,6 +230,6 @@ def _manifests(archive: Archive) -> list[str]:
     return [
         top + MANIFEST
         for top in tops
-        if not top or archive.is_directory(top)
+        if not top or is_folder(archive, top)
         if MANIFEST in archive.children(top)
     ]

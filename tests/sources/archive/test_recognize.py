@@ -43,6 +43,15 @@ def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) ->
     )
 
 
+@pytest.mark.parametrize("target", ["/etc", "../elsewhere", "link", "gone"])
+@pytest.mark.parametrize("top", ["", "sosreport-db-1/"])
+def test_a_link_that_leads_nowhere_does_not_hide_the_host(top: str, target: str) -> None:
+    """It is not followed, and the rest of the archive is read; so is a data folder beside it."""
+    links = {"link": target, **({f"{top}data": target} if top else {})}
+    files = {f"{top}{path}": content for path, content in sos_files().items()}
+    assert recognised_capture(files, links).label == "db-1"
+
+
 @pytest.mark.parametrize("top", ["data", "insights-rhel-1-2020", "insights-rhel-1-2020/data"])
 def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None:
     """Newer archives keep the host's files in `data`."""

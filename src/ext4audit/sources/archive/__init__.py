@@ -89,9 +89,17 @@ def _roots(archive: Archive) -> tuple[str, ...]:
 
     Archives of the Insights core collection keep the files in `data`.
     """
-    top = [name for name in archive.children("") if archive.is_directory(name)]
-    inner = [f"{name}/data" for name in top if archive.is_directory(f"{name}/data")]
+    top = [name for name in archive.children("") if is_folder(archive, name)]
+    inner = [f"{name}/data" for name in top if is_folder(archive, f"{name}/data")]
     return ("", *top, *inner)
+
+
+def is_folder(archive: Archive, name: str) -> bool:
+    """Return whether a path is a directory; a link to itself or out of the archive is none."""
+    try:
+        return archive.is_directory(name)
+    except ArchiveError:
+        return False
 
 
 def _kind(archive: Archive, root: str) -> str | None:
