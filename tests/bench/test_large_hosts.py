@@ -31,6 +31,7 @@ from support.hosts.large_hosts import (
     many_mounted_copies,
     many_other_mounts,
     many_stacked_mounts,
+    many_unmounted_lines,
     write_sosreport,
 )
 from support.timing import relative_time
@@ -109,6 +110,12 @@ def test_time_grows_with_the_filesystems_and_lines_of_fstab() -> None:
     few, many = times(many_filesystems, 2 * FILESYSTEMS)
     assert many < MOST * few
     assert many < 5 * SECOND
+
+
+def test_time_grows_with_the_unmounted_lines_of_fstab() -> None:
+    """Ten times the lines take less than 13 times as long, in an fstab of a stranger, too."""
+    few, many = times(many_unmounted_lines, 4 * FILESYSTEMS)
+    assert many < MOST * few
 
 
 def test_time_of_a_report_grows_with_its_filesystems() -> None:

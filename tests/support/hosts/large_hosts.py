@@ -104,6 +104,12 @@ def many_filesystems(count: int) -> HostSource:
     return host.file("/etc/fstab", "".join(lines)).source()
 
 
+def many_unmounted_lines(count: int) -> HostSource:
+    """Return a host with `count` lines in fstab for one disk, which is not mounted there."""
+    lines = [f"UUID={DATA_UUID} /srv/{index:06} ext4 defaults 0 2\n" for index in range(count)]
+    return debian_host().file("/etc/fstab", "".join(lines)).source()
+
+
 def many_mounted_copies(count: int) -> HostSource:
     """Return a host with `count` copies of /data, all of them mounted."""
     host = debian_host()

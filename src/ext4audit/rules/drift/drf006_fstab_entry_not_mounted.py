@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import MOUNT_TABLE, Known, Unknown, Why, for_wording, need, raise_for
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
+from ext4audit.facts.mount import (
+    EXT_FSTYPES,
+    DeviceNumber,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    mounts_by_device,
+)
 from ext4audit.facts.superblock import split_link, split_spec
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
@@ -265,13 +273,19 @@ def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator
         yield Remedy(first, Disruption.ONLINE)
 
 
+@cached_by_identity
+def _first_lines(entries: tuple[FstabEntry, ...]) -> dict[str, FstabLine]:
+    """Return the line that mount(8) uses for each mount point."""
+    return {entry.place: entry.line for entry in reversed(entries)}
+
+
 def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Remedy]:
     """Yield the mount of an entry, or advice if mount(8) would use another line first."""
     is_second_path = _is_second_path(host, number)
     if is_second_path:
         return
     line = entry.line
-    first = next(each.line for each in need(host.fstab) if each.place == entry.place)
+    first = _first_lines(need(host.fstab))[entry.place]
     if first != line:
         yield Remedy(
             f"Remove one of the two lines for {line.mount_point} from /etc/fstab, then mount it: "
