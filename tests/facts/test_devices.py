@@ -26,7 +26,7 @@ def part(whole: BlockDevice, start: int | None, minor: int = 1) -> BlockDevice:
     )
 
 
-def over(file: str, minor: int, offset: int = 0) -> BlockDevice:
+def over(file: str, minor: int, offset: int | None = 0) -> BlockDevice:
     """Return a loop device over a file."""
     built = loop()
     assert built.loop
@@ -68,9 +68,15 @@ SATA = (lsblk_row("sda"),)
         (over("/a", 0), over("/a", 1), True),
         (over("/a", 0), over("/b", 1), False),
         (over("/a", 0), over("/a", 1, 512), None),
+        (over("/a", 0, 512), over("/a", 1, 512), True),
+        (over("/a", 0, None), over("/a", 1), None),
+        (over("/a", 0, None), over("/a", 1, None), None),
+        (over("/a", 0, None), over("/b", 1, None), False),
         (over("", 0), over("", 1), None),
         (over("/a", 0), A, False),
         (A, over("/dev/sda", 0), True),
+        (over("/dev/sda", 0, 512), A, None),
+        (over("/dev/sda", 0, None), A, None),
         (over("/dev/sda", 0), B, None),
         (over("", 0), A, None),
         (volume(0, "LVM-1", A), volume(1, "LVM-2", A), False),

@@ -121,12 +121,12 @@ class DmDevice(NamedTuple):
 class LoopDevice(NamedTuple):
     """A loop device: its backing file, and the device of the filesystem that holds the file.
 
-    `backing_file` is empty if it is not known. `autoclear` means that the kernel detaches the file
-    as soon as nothing uses the device, as `mount -o loop` requests.
+    `backing_file` is empty, and `offset_bytes` None, if they are not known. `autoclear` means that
+    the kernel detaches the file as soon as nothing uses the device, as `mount -o loop` requests.
     """
 
     backing_file: str
-    offset_bytes: int
+    offset_bytes: int | None
     backing_device_number: Evidence[DeviceNumber]
     autoclear: Evidence[bool] = not_shown("loop/autoclear")
 
@@ -332,11 +332,12 @@ def _is_same_file(one: BlockDevice, other: BlockDevice) -> bool | None:
         same = one.loop.backing_file == other.loop.backing_file
         if not one.loop.backing_file or not other.loop.backing_file:
             return None
-        return same and (one.loop.offset_bytes == other.loop.offset_bytes or None)
+        offsets = {one.loop.offset_bytes, other.loop.offset_bytes}
+        return same and ((len(offsets) == 1 and None not in offsets) or None)
     over, device = (one, other) if one.loop else (other, one)
-    file = over.loop.backing_file if over.loop else ""
+    file, offset = (over.loop.backing_file, over.loop.offset_bytes) if over.loop else ("", None)
     if not file or file.startswith("/dev/"):
-        return True if file in {device.path, f"/dev/{device.name}"} else None
+        return (offset == 0 and file in {device.path, f"/dev/{device.name}"}) or None
     return False
 
 

@@ -346,8 +346,11 @@ def test_a_loop_device_is_on_the_device_that_holds_its_file() -> None:
     assert device.below.origin == "/sys/dev/block/7:0/loop/backing_file"
 
 
-@pytest.mark.parametrize(("text", "offset_bytes"), [("1048576\n", 1 << 20), (absent(), 0)])
-def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "offset_bytes"),
+    [("1048576\n", 1 << 20), (absent(), 0), (Unknown("offset", Why.DENIED), None)],
+)
+def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: int | None) -> None:
     """A loop device without an offset begins at the start of the file."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
     device = stack(host.file(f"/sys/dev/block/{LOOP}/loop/offset", text), LOOP)

@@ -349,9 +349,10 @@ class StackReader:
             return None
         path = for_wording(file, "").removesuffix("\n")
         where = file if isinstance(file, Unknown) else self._backing(path)
+        offset = read_count(self.source, f"{directory}/loop/offset")
         return LoopDevice(
             backing_file=path,
-            offset_bytes=for_wording(read_count(self.source, f"{directory}/loop/offset"), 0),
+            offset_bytes=for_wording(absent_means(offset, 0), None),
             backing_device_number=derive(
                 f"device of {path}", lambda found: found.device_number, where
             ),
