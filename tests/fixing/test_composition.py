@@ -29,7 +29,6 @@ from ext4audit.fixing.composition import (
 from ext4audit.remedies import (
     Command,
     containing,
-    in_phase,
     mount_command,
     plain,
     quote,
@@ -268,7 +267,7 @@ def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Reme
         (convert_to_64bit(FS), set_feature(FS, "^64bit")),
         (set_inode_size(FS, 256), set_inode_size(FS, 512)),
         (store_default(FS, "data", "data=ordered"), store_default(FS, "data", "data=journal")),
-        (clear_defaults(BIT_SET, {"barrier": "barrier"}), in_phase(Phase.PERSISTENT, [SET_BIT])),
+        (clear_defaults(BIT_SET, {"barrier": "barrier"}), (step(Phase.PERSISTENT, SET_BIT),)),
     ],
     ids=str,
 )
