@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import ERROR_MARK, Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import network_disks
+from ext4audit.rules.health import network_disks
 from ext4audit.rules.shared.quantities import seconds_since_1970
 
 SIGNS = {

@@ -10,7 +10,8 @@ from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import gaps_below, network_disks
+from ext4audit.rules.health import network_disks
+from ext4audit.rules.shared import gaps_below
 
 SCSI = "sd"
 FEATURE = "mmp"

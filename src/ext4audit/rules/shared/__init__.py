@@ -21,7 +21,7 @@ from ext4audit.evidence import (
     need,
     raise_for,
 )
-from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines, option_of
 from ext4audit.facts.mount import (
     EffectiveOption,
@@ -319,20 +319,6 @@ def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
 def gaps_below(stack: BlockDevice) -> tuple[Unknown, ...]:
     """Return the reasons why parts of a stack are not visible: there may be more leaf devices."""
     return tuple(device.below for device in stack.walk() if isinstance(device.below, Unknown))
-
-
-NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
-"""lsblk transports through which several hosts can reach the same disk."""
-
-
-def network_disks(stack: BlockDevice, rows: tuple[LsblkDevice, ...]) -> Iterator[Citation]:
-    """Cite the devices of a stack that several hosts may be able to reach."""
-    for device in stack.walk():
-        if device.kind == "dm-multipath":
-            yield Citation("device below", f"{device.name}, multipath", "dmsetup table")
-        row = listed_device(rows, device.device_number)
-        if row is not None and row.transport in NETWORKS:
-            yield Citation("device below", f"{device.name}, {row.transport}", "lsblk")
 
 
 TIMER = "fstrim.timer"
