@@ -13,7 +13,7 @@ from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
 from support.filesystems.scratch import judge_host, scanned_host
 
-METADATA_SECTORS, DATA_SECTORS, VOLUME_SECTORS, BLOCK_SECTORS = 8192, 262144, 409600, 128
+METADATA_SECTORS, DATA_SECTORS, VOLUME_SECTORS, BLOCK_SECTORS = 8192, 131072, 409600, 128
 SECTOR_BYTES = 512
 SYNCED = b"x" * (4 << 20)
 TRIES = 5
