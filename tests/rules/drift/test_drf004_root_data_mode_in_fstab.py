@@ -285,3 +285,41 @@ REMEDY_CASES = (
 REMEDIES_NOT_RUN = (
     "The boot that the mode spoils, and the one that it does not, cannot be run here."
 )
+
+
+@pytest.mark.parametrize(
+    ("token", "release", "changes", "outcome"),
+    [
+        ("data=journal", "6.1.76", {}, Outcome.FAIL),
+        ("data=writeback", "6.1.76", {}, Outcome.FAIL),
+        ("nombcache", "6.1.76", {}, Outcome.FAIL),
+        ("nodelalloc", "6.18.44", {}, Outcome.FAIL),
+        ("nodelalloc", "6.1.76", {}, Outcome.PASS),
+        ("data=ordered", "6.18.44", {}, Outcome.PASS),
+        ("data=writeback", "6.1.76", {"superblock": WRITEBACK}, Outcome.PASS),
+        ("data=journal", "6.1.76", {"mounts": (mount("/data"),)}, Outcome.NOT_APPLICABLE),
+        ("noatime", "6.1.76", {}, Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_a_plan_has_no_option_in_force_before_the_remount_of_the_root(
+    token: str, release: str, changes: dict[str, Any], outcome: Outcome
+) -> None:
+    """The options of a plan are those of fstab; the first mount of the root is without them."""
+    fs = root_filesystem(token, live=token, **changes)
+    judged = judge(
+        check,
+        fs,
+        host(fs, planned=True, kernel=known(kernel(release)), kernel_arguments=known(())),
+    )
+    assert judged.outcome is outcome
+    for finding in judged.findings:
+        assert finding.severity is Severity.CRITICAL
+        assert "which only rootflags= of the boot loader or the superblock" in finding.message
+        assert [remedy.steps for remedy in finding.remedies] == [()]
+
+
+def test_a_plan_for_an_unknown_kernel_may_name_an_option_that_its_remount_refuses() -> None:
+    """Whether a remount sets nodelalloc depends on the kernel."""
+    fs = root_filesystem("nodelalloc", live="nodelalloc")
+    unsure = host(fs, planned=True, kernel=unknown("--kernel"), kernel_arguments=known(()))
+    assert judge(check, fs, unsure).outcome is Outcome.UNDETERMINED

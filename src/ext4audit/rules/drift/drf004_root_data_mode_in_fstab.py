@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
@@ -29,7 +29,6 @@ DEFAULTS = {"data": "data=ordered", "delalloc": "delalloc"}
     "root-data-mode-in-fstab",
     severity=Severity.CRITICAL,
     since="0.2",
-    in_plans=False,
     references=(
         "https://man7.org/linux/man-pages/man5/ext4.5.html",
         "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
@@ -57,13 +56,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## When to ignore
 
     Ignore it if the initramfs mounts the root filesystem with the options of fstab (dracut can do
-    this) and the entry was edited after the last boot. A mode that is in force is not reported.
+    this) and the entry was edited after the last boot. A mode that is in force is not reported. In
+    a plan, ignore it if `rootflags=` will set the option.
     """
     intent = _root_config(fs, host)
     judged = _judged(fs, intent)
-    options = need(fs.options)
-    missing = {n: w for n, w in judged.items() if not _is_in_force(options, n, w)}
-    yield from _cite(fs, intent, judged)
+    missing = judged if host.planned else dict(_not_in_force(need(fs.options), judged))
+    yield from () if host.planned else _cite(fs, intent, judged)
     refused = {n: w for n, w in missing.items() if need(refused_by_remount(host, n, w))}
     if not refused:
         return
@@ -88,9 +87,13 @@ def _judged(fs: Filesystem, intent: MountConfig) -> dict[str, str]:
     return judged
 
 
-def _is_in_force(options: EffectiveOptions, name: str, token: str) -> bool:
-    """Return whether a token is in force; raises Undetermined if that is unknown."""
-    return not options.lacks(name) and need(options.token(name)) == token
+def _not_in_force(
+    options: EffectiveOptions, judged: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the names and tokens that are not in force; raises Undetermined."""
+    for name, token in judged.items():
+        if options.lacks(name) or need(options.token(name)) != token:
+            yield name, token
 
 
 def _root_config(fs: Filesystem, host: Host) -> MountConfig:
@@ -132,24 +135,30 @@ def _finding(
     name, wanted = option
     stays = "no option of the entry takes effect" if writable else "the root stays read-only"
     happened = isinstance(fs.read_only, Known) and fs.read_only.value
+    why, boot = f"but neither {CMDLINE} nor the superblock sets it", "next boot"
+    if host.planned:
+        why, boot = "which only rootflags= of the boot loader or the superblock can set", "boot"
     return Finding(
-        message=f"{intent.origin} sets {wanted} for the root, but neither {CMDLINE} nor the "
-        f"superblock sets it: the next boot's remount fails, and {stays}.",
+        message=f"{intent.origin} sets {wanted} for the root, {why}: the {boot}'s remount fails, "
+        f"and {stays}.",
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
-        citations=tuple(_cite(fs, intent, [name])),
+        citations=intent.cite() if host.planned else tuple(_cite(fs, intent, [name])),
         remedies=tuple(_remedies(fs, host, intent, option)),
         fact="" if name == "data" else wanted,
-        summary=f"fstab sets {wanted} for the root: the next boot's remount fails",
+        summary=f"fstab sets {wanted} for the root: the {boot}'s remount fails",
     )
 
 
 def _remedies(
     fs: Filesystem, host: Host, intent: MountConfig, option: tuple[str, str]
 ) -> Iterator[Remedy]:
-    """Yield the two remedies, or advice if a profile requires the option."""
+    """Yield the two remedies, or advice if a profile requires the option or for a plan."""
     _, wanted = option
     profile = demanded(fs, host).get(wanted)
+    if profile is None and host.planned:
+        yield Remedy(f"Leave {wanted} out of the mount options.", Disruption.ONLINE)
+        return
     if profile is None:
         yield from _remove(fs, host, intent, option)
         yield from _store(fs, host, option)
