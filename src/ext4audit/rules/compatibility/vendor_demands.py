@@ -14,7 +14,7 @@ from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import pronoun, rootflags, superblock_field, verb, what_else_sets_it
-from ext4audit.rules.shared.mount_config import tokens_by_name
+from ext4audit.rules.shared.mount_config import refused_at_boot, tokens_by_name
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -86,9 +86,7 @@ def _only_at_boot(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict
     The boot remounts the root with the options of fstab. If the kernel refuses, the root stays
     read-only (DRF004).
     """
-    if "/" not in fs.mount_points:
-        return {}
-    return {name: each for name, each in tokens.items() if _needs_new_mount(host, {name: each})}
+    return {name: each for name, each in tokens.items() if refused_at_boot(fs, host, name, each)}
 
 
 def _boot_sentences(fs: Filesystem, tokens: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, for_wording, need, origin_of, raise_for
+from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize
@@ -13,7 +13,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_fstab, cite_mount_table, pronoun, series, verb
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
-from ext4audit.rules.shared.mount_config import refused_by_remount
+from ext4audit.rules.shared.mount_config import refused_at_boot
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """On a mount, DUR001 and DUR003 grade these; this rule only reports that they are hidden."""
@@ -290,15 +290,8 @@ def _remedies(
     changed = {each.name: wanted[each.name] for each in hidden if each.token not in kept}
     if changed:
         yield _reset(fs, host, changed, aim, kept_text(kept))
-    yield IN_ROOTFLAGS if _would_break_the_boot(fs, host, hidden) else IN_FSTAB
-
-
-def _would_break_the_boot(
-    fs: Filesystem, host: Host, hidden: Sequence[EffectiveOption | OnDiskDefault]
-) -> bool:
-    """Return whether a remount may refuse what fstab would have to set for the root."""
-    refused = (refused_by_remount(host, each.name, each.token) for each in hidden)
-    return "/" in fs.mount_points and any(for_wording(each, True) for each in refused)
+    at_boot = any(refused_at_boot(fs, host, each.name, each.token) for each in hidden)
+    yield IN_ROOTFLAGS if at_boot else IN_FSTAB
 
 
 def _reset(fs: Filesystem, host: Host, tokens: dict[str, str], aim: str, kept: str) -> Remedy:

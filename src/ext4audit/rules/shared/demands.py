@@ -15,7 +15,7 @@ from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable, refuse_unmounted
 from ext4audit.rules.shared import in_rootflags, is_in_force, what_else_sets_it
-from ext4audit.rules.shared.mount_config import refused_by_remount
+from ext4audit.rules.shared.mount_config import refused_at_boot
 
 DATABASES = (
     "/var/opt/mssql",
@@ -232,7 +232,7 @@ def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
     is_implied = option is not None and option.set_by is Provenance.IMPLIED
     if not (profile and option and option.token == NODELALLOC and is_implied):
         return wanted, why
-    if _only_at_boot(fs, host):
+    if refused_at_boot(fs, host, "delalloc", NODELALLOC):
         why += f" Set {NODELALLOC} in rootflags= as well: {required_by(profile)}."
     else:
         wanted["delalloc"] = NODELALLOC
@@ -240,12 +240,6 @@ def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
             wanted["dioread_nolock"] = "nodioread_nolock"
         why += f" {NODELALLOC} is set: {required_by(profile)}."
     return wanted, why
-
-
-def _only_at_boot(fs: Filesystem, host: Host) -> bool:
-    """Return whether nodelalloc in fstab may make the boot's remount of the root fail (DRF004)."""
-    refused = refused_by_remount(host, "delalloc", NODELALLOC)
-    return "/" in fs.mount_points and for_wording(refused, True)
 
 
 def _has_async_commit(fs: Filesystem, host: Host) -> bool:

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, need, raise_for
+from ext4audit.evidence import (
+    MOUNT_TABLE,
+    Evidence,
+    Known,
+    Unknown,
+    Why,
+    derive,
+    for_wording,
+    need,
+    raise_for,
+)
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -69,6 +79,11 @@ def refused_by_remount(host: Host, name: str, token: str) -> Evidence[bool]:
     if not first:
         return Known(value=True, origin="")
     return derive(f"remount with {token}", lambda kernel: kernel.since(*first), host.kernel)
+
+
+def refused_at_boot(fs: Filesystem, host: Host, name: str, token: str) -> bool:
+    """Return whether an option in fstab may make the boot's remount of the root fail (DRF004)."""
+    return "/" in fs.mount_points and for_wording(refused_by_remount(host, name, token), True)
 
 
 class MountConfig(NamedTuple):
