@@ -9,7 +9,8 @@ import pytest
 
 from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Phase, Severity
@@ -252,6 +253,29 @@ def test_hlt003_on_a_disk_that_another_host_can_reach(
     (remedy,) = finding.remedies
     assert bool(remedy.steps) is (transport in {"sata", None})
     assert "e2fsck -p" in remedy.summary
+
+
+SDB = disk("sdb", DeviceNumber(8, 16))
+HIDDEN = disk("dm-0", DeviceNumber(253, 0), kind="dm", below=unknown("devices below dm-0"))
+
+
+@pytest.mark.parametrize(
+    ("stack", "devices"),
+    [
+        (unknown("stack of sdb"), known(())),
+        (known(HIDDEN), known(())),
+        (known(SDB), unknown("lsblk")),
+        (known(SDB), known((lsblk_row("sdb", SDB.device_number, unlisted=frozenset({"TRAN"})),))),
+    ],
+)
+def test_hlt003_has_no_command_where_it_is_not_known_who_reaches_the_disk(
+    stack: Evidence[BlockDevice], devices: Evidence[tuple[LsblkDevice, ...]]
+) -> None:
+    """Missing evidence leaves the severity, and takes the command that could do harm."""
+    fs = unmounted(features=NEEDS_REPLAY)._replace(stack=stack)
+    (finding,) = verdict(host_with_unmounted(fs)._replace(devices=devices)).findings
+    assert finding.severity is Severity.MEDIUM
+    assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
 def test_hlt003_fact_is_the_uuid() -> None:

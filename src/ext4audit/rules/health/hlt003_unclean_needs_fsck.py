@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import ERROR_MARK, Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.health import network_disks
+from ext4audit.rules.health import network_disks, network_gaps
 from ext4audit.rules.shared.quantities import seconds_since_1970
 
 SIGNS = {
@@ -55,7 +55,8 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Mounting replays the journal; `e2fsck -p` does the same and also makes safe repairs. No command
-    is printed for a ZFS volume or a disk of a storage network: first look who uses it.
+    is printed for a ZFS volume or a disk of a storage network, nor where the disks below are not
+    known: first look who uses it.
 
     ## When to ignore
 
@@ -94,7 +95,7 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
         return
     twin = host.mounted_twin(fs)
     if twin is None:
-        yield _unclean(fs, signs, _use_elsewhere(fs, host))
+        yield _unclean(fs, host, signs)
     elif host.is_same_storage(fs, twin):
         same = f"the same storage as {twin.device}, mounted"
         yield Citation(fs.device, same, origin_of(fs.superblock))
@@ -125,15 +126,16 @@ def _signs(superblock: Superblock) -> dict[str, str]:
     return signs
 
 
-def _unclean(fs: Filesystem, signs: dict[str, str], elsewhere: str) -> Finding:
-    sure = bool(WORST & signs.keys())
+def _unclean(fs: Filesystem, host: Host, signs: dict[str, str]) -> Finding:
+    sure, elsewhere = bool(WORST & signs.keys()), _use_elsewhere(fs, host)
     in_use = "" if sure else elsewhere
+    may_be_shared = bool(elsewhere) or any(network_gaps(fs.stack, host.devices))
     return Finding(
         message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.{in_use}",
         severity=Severity.LOW if in_use else Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
         citations=_cite(fs, signs),
-        remedies=(AFTER_LOOKING if elsewhere else _repair(fs),),
+        remedies=(AFTER_LOOKING if may_be_shared else _repair(fs),),
         fact=fs.uuid or "",
         device=fs.device,
         summary="an unmounted filesystem is not clean",

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ext4audit import remedies
-from ext4audit.evidence import Unknown, Why, need, origin_of, raise_for
-from ext4audit.facts.devices import listed_device
+from ext4audit.evidence import need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.health import network_disks
-from ext4audit.rules.shared import gaps_below
+from ext4audit.rules.health import network_disks, network_gaps
 
-SCSI = "sd"
 FEATURE = "mmp"
 WAIT = "After an unclean stop, a mount takes 45 s longer."
 """Measured with the default interval on Linux 6.18: 44 s. A mounted filesystem has a check interval
@@ -57,7 +52,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     rows = need(host.devices)
     shared = list(network_disks(need(fs.stack), rows))
     if not shared:
-        raise_for((*gaps_below(need(fs.stack)), *_unlisted(fs, host)))
+        raise_for(network_gaps(fs.stack, host.devices))
         raise NotApplicable("no disk below it is known to be on a storage network")
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:
@@ -80,12 +75,3 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         ),
         summary="a disk of a storage network has no protection against a second mount",
     )
-
-
-def _unlisted(fs: Filesystem, host: Host) -> Iterator[Unknown]:
-    """Yield an unknown for each SCSI disk below without a captured transport, as in archives."""
-    listed = need(host.devices)
-    for disk in need(fs.stack).leaves():
-        row = listed_device(listed, disk.device_number)
-        if disk.name.startswith(SCSI) and row is not None and "TRAN" in row.unlisted:
-            yield Unknown(f"transport of {disk.name}", Why.NOT_CAPTURED)
