@@ -108,4 +108,5 @@ def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
 
 def _boot(machine: Machine, names: Sequence[str]) -> None:
     command = f"{sys.executable} -m lab.support.inside /lab-results {' '.join(names)}"
-    machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command}", PATIENCE_SECONDS)
+    # On a terminal each program would draw its progress, which takes long to emulate.
+    machine.run(f"cd {TESTS}; PYTHONPATH={TESTS} {command} 2>&1 | cat", PATIENCE_SECONDS)
