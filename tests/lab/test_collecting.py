@@ -10,13 +10,6 @@ def test_every_shell_captures_a_stack_as_the_live_source_sees_it(any_guest: Gues
     assert any_guest["the_collector"] == {"dash": {}, "bash": {}, "busybox sh": {}}
 
 
-def test_every_kind_of_stack_is_captured(guest: Guest) -> None:
-    """Arrays, one of them degraded, logical volumes, device mapper and NVMe."""
-    found = guest["the_collector_on_stacks"]
-    assert {kind: each["dash"] for kind, each in found.items()} == {
-        "raid10": {},
-        "degraded raid5": {},
-        "lvm": {},
-        "dm-linear": {},
-        "nvme": {},
-    }
+def test_a_degraded_array_is_captured(guest: Guest) -> None:
+    """A RAID5 of which one member is missing."""
+    assert guest["the_collector_on_a_degraded_array"] == {"dash": {}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -11,7 +10,6 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ext4audit.cli import run_program
 from support.shells.collector import collect
@@ -20,6 +18,7 @@ CAPTURES = Path("/lab-results/captures")
 NOT_ROOT = "not-root-"
 """Prefix of the name of a capture by nobody; the rest is the name of the stack's fixture."""
 NOBODY = 65534
+SCAN = ("scan", "-q", "-f", "json")
 LIVE = "live.json"
 COLLECTED = "collect.tar.gz"
 SENT = "shell.gz"
@@ -54,7 +53,7 @@ def capture_as_nobody(name: str) -> None:
 
 def _program(target: Path) -> None:
     """Run both commands; store the scan's exit code beside its output."""
-    code = run_program(["scan", "-q", "-f", "json", "-o", str(target / LIVE)])
+    code = run_program([*SCAN, "-o", str(target / LIVE)])
     (target / "exit-code").write_text(f"{code}\n")
     assert run_program(["collect", "-o", str(target / COLLECTED)]) == 0
 
@@ -99,22 +98,3 @@ def _fixed_dirty_limit() -> Iterator[None]:
 
 def _setting(name: str) -> Path:
     return Path("/proc/sys/vm", name)
-
-
-def replayed(snapshot: Path, directory: Path) -> tuple[int, Any]:
-    """Return the exit code and the report of auditing a capture on the machine of the test."""
-    report = directory / f"{snapshot.name}.json"
-    arguments = ["scan", "-q", "-f", "json", "-o", str(report), "--from", str(snapshot)]
-    return run_program(arguments), but_source(report)
-
-
-def live(captured: Path) -> tuple[int, Any]:
-    """Return the exit code and the report of the live scan."""
-    return int((captured / "exit-code").read_text()), but_source(captured / LIVE)
-
-
-def but_source(report: Path) -> Any:
-    """Return a report without its source and time, the only parts that may differ."""
-    document = json.loads(report.read_text())
-    assert set(document.pop("source")) == {"kind", "label", "key", "taken_at", "groups"}
-    return document

@@ -184,18 +184,32 @@ def differing_answers(
     looked_at = None if only is None else {_name_of(number) for number in only}
     for attempt in range(TRIES):
         before, sent, after = live(only), captured(shell, script=script), live(only)
-        found = {
-            ask: (answer, sent.get(ask))
-            for ask, answer in before.items()
-            if after.get(ask) == answer
-            and _without_others(ask, answer, looked_at)
-            != _without_others(ask, sent.get(ask), looked_at)
-            and not _is_volatile(ask)
-            and (attempt == 0 or ask in found)
-        }
+        differing = differences(before, sent, after, looked_at)
+        found = {ask: differing[ask] for ask in differing if attempt == 0 or ask in found}
         if not found:
             break
     return found
+
+
+def differences(
+    before: Mapping[Ask, Answer],
+    sent: Mapping[Ask, Answer],
+    after: Mapping[Ask, Answer],
+    looked_at: Collection[str] | None = None,
+) -> dict[Ask, tuple[Answer, Answer | None]]:
+    """Return the live answers, equal before and after, that differ from those of the script.
+
+    Answers that can never be equal are left out, and from lists of filesystems the loop devices
+    that are not in `looked_at`.
+    """
+    return {
+        ask: (answer, sent.get(ask))
+        for ask, answer in before.items()
+        if after.get(ask) == answer
+        and _without_others(ask, answer, looked_at)
+        != _without_others(ask, sent.get(ask), looked_at)
+        and not _is_volatile(ask)
+    }
 
 
 def _name_of(number: DeviceNumber) -> str:
