@@ -125,6 +125,14 @@ STACKS = {
     "dm-writecache": (mapped("0 2048 writecache s 253:1 253:2 4096 0"), CRITICAL),
     "dm-clone": (mapped("0 2048 clone 253:1 253:2 253:3 8"), CRITICAL),
     "dm-integrity": (mapped("0 2048 integrity 8:16 0 4 J 0", uuid="CRYPT-INTEGRITY-x"), CRITICAL),
+    "VDO": (mapped("0 2048 vdo V4 8:16 1024 4096 32768 16380"), CRITICAL),
+    "VDO, synchronous": (
+        mapped("0 2048 vdo V2 8:16 1024 4096 32768 16380 on auto x", cache="write through"),
+        HARMLESS,
+    ),
+    "dm-zoned": (mapped("0 2048 zoned 8:16"), CRITICAL),
+    "dm-pcache": (mapped("0 2048 pcache /dev/pmem0 8:16"), CRITICAL),
+    "thin volume, overridden": (mapped("0 2048 thin 253:4 1", cache="write through"), HARMLESS),
     "a linear segment and a thin one": (
         mapped("0 8 linear 8:16 0\n8 2048 thin 253:4 1"),
         CRITICAL,

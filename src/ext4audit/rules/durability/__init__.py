@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Known, Unknown
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
@@ -11,7 +11,7 @@ from ext4audit.rules.shared import place_of_journal, superblock_field
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
 """Parts of models or udev links of disks that are lost with their virtual machine."""
-DELAYING = frozenset({"thin", "cache", "clone", "writecache", "integrity"})
+DELAYING = frozenset("thin cache clone writecache integrity vdo zoned pcache".split())
 """Targets that keep completed writes, or their mappings or tags, in memory until a flush, or for a
 second or longer, whatever the caches below are (Documentation/admin-guide/device-mapper)."""
 WRITTEN_THROUGH = frozenset({"writethrough", "passthrough"})
@@ -101,19 +101,19 @@ def _parts(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterat
 def _delay(device: BlockDevice, dm: DmDevice) -> Iterator[Part]:
     """Grade a device-mapper device by its targets; nothing if none of them delays writes.
 
-    A device with such a target reports "write back" when its table is loaded: if it reports
-    "write through", its table is not needed.
+    A device with such a target reports "write back" when its table is loaded, except VDO in its
+    synchronous mode. If it reports "write through", the kernel sends it no flush in any case.
     """
-    cache = device.queue.write_cache
-    is_write_through = isinstance(cache, Known) and cache.value == "write through"
     label = f"targets of {device.name}"
+    if for_wording(device.queue.write_cache, "") == "write through":
+        return
     if isinstance(dm.table, Known):
         targets = sorted({each.target for each in dm.table.value if _delays(each)})
         if targets:
             sentence = "its target can lose completed writes until it is flushed"
             cite = Citation(label, ", ".join(targets), dm.table.origin)
             yield Part(device.name, Severity.CRITICAL, Confidence.CONFIRMED, sentence, cite)
-    elif not (dm.uuid.startswith(NOT_DELAYING) or is_write_through):
+    elif not dm.uuid.startswith(NOT_DELAYING):
         sentence = "it is unknown whether its target keeps writes in memory"
         cite = Citation(label, f"unknown: {dm.table.detail}", dm.table.what)
         yield Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, dm.table)

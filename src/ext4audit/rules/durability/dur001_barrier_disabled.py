@@ -45,11 +45,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     the bottom of the stack: it is critical if any has a volatile write cache ("write back"), high
     if a write cache is unknown or belongs to an instance store, and info if all report "write
     through", because the option then has no effect, and on a read-only mount. It is critical as
-    well above the device-mapper targets thin, cache (in writeback mode), clone, writecache and
-    integrity, which keep completed writes or their mappings in memory until a flush. A loop device
-    is medium, unless the filesystem that holds its backing file has no barriers either: then the
-    devices below that filesystem decide. The devices below an external journal count as well. The
-    rule does not use the cache mode of a stacked device, because md always reports "write back".
+    well above the device-mapper targets thin, cache (in writeback mode), clone, writecache,
+    integrity, vdo, zoned and pcache, which keep completed writes or their mappings in memory until
+    a flush. A loop device is medium, unless the filesystem that holds its backing file has no
+    barriers either: then the devices below that filesystem decide. The devices below an external
+    journal count as well. The rule does not use the cache mode of a stacked device, because md
+    always reports "write back".
 
     ## Why it matters
 
