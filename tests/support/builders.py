@@ -163,7 +163,7 @@ def loop(
     below: Evidence[tuple[BlockDevice, ...]] = Known((), "/sys"),
     *,
     backing: DeviceNumber = DeviceNumber(8, 0),
-    offset_bytes: int = 0,
+    offset_bytes: int | None = 0,
     **changes: Any,
 ) -> BlockDevice:
     """Build a loop device that is backed by a file on another filesystem."""

@@ -59,6 +59,8 @@ OF_100_GIB = known(100 * GIB // 512, "/sys")
 OVER_FILE = loop(size_sectors=OF_100_GIB)
 IN_DISK_IMAGE = loop(size_sectors=OF_100_GIB, offset_bytes=1 << 20)
 """`mount -o loop,offset=` without a size limit: it ends with the file, after other partitions."""
+NOT_SEEN_WHERE = loop(size_sectors=OF_100_GIB, offset_bytes=None)
+"""As in an archive without losetup."""
 ENCRYPTED = disk("dm-0", kind="dm-crypt", size_sectors=OF_100_GIB, below=known((IN_DISK_IMAGE,)))
 NO_SUPERBLOCK: dict[str, Any] = {"superblock": unknown("superblock")}
 NO_USAGE: dict[str, Any] = {"usage": unknown("space in use")}
@@ -89,6 +91,8 @@ SUPERBLOCK_BY_IOCTL: dict[str, Any] = {
         (with_sizes(20, 100, stack=known(OVER_FILE)), Outcome.FAIL),
         (with_sizes(20, 100, stack=known(IN_DISK_IMAGE)), Outcome.NOT_APPLICABLE),
         (with_sizes(100, 100, stack=known(IN_DISK_IMAGE)), Outcome.PASS),
+        (with_sizes(20, 100, stack=known(NOT_SEEN_WHERE)), Outcome.UNDETERMINED),
+        (with_sizes(100, 100, stack=known(NOT_SEEN_WHERE)), Outcome.PASS),
         (with_sizes(20, 100, stack=known(ENCRYPTED)), Outcome.NOT_APPLICABLE),
         (with_sizes(20, 100, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
     ],

@@ -162,6 +162,7 @@ def test_space_is_cited_in_bytes() -> None:
         ({}, True),
         ({"stack": known(loop(size_sectors=known(300 * GIB // 512)))}, True),
         ({"stack": known(loop(size_sectors=known(300 * GIB // 512), offset_bytes=512))}, False),
+        ({"stack": known(loop(size_sectors=known(300 * GIB // 512), offset_bytes=None))}, False),
         ({"stack": unknown("stack")}, False),
         ({"superblock": unknown("superblock")}, False),
         ({"superblock": known(superblock(size_blocks=300 * GIB // 4096))}, False),

@@ -83,10 +83,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if device - own <= least:
         yield _cite_device(fs, device)
         yield _cite_size(fs, own)
-    elif may_be_followed(fs):
-        raise NotApplicable("it starts inside a file, and other data may follow it there")
     elif is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only")
+    elif need(may_be_followed(fs)):
+        raise NotApplicable("it starts inside a file, and other data may follow it there")
     else:
         remedy = _remedy(fs, host, device, own, least)
         yield _finding(fs, device, own, remedy)

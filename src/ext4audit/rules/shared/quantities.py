@@ -84,7 +84,7 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
     return derive("size", lambda sectors: sectors * SECTOR_BYTES, fs.stack.value.size_sectors)
 
 
-def may_be_followed(fs: Filesystem) -> bool:
+def may_be_followed(fs: Filesystem) -> Evidence[bool]:
     """Return whether the filesystem starts inside a file, whose rest may hold other data.
 
     `mount -o loop,offset=` for a partition in an image of a disk makes a loop device that ends
@@ -92,7 +92,10 @@ def may_be_followed(fs: Filesystem) -> bool:
     """
     stack = for_wording(fs.stack, None)
     devices = stack.descend(lambda device: device.kind != "dm-crypt") if stack else ()
-    return any(device.loop is not None and device.loop.offset_bytes for device in devices)
+    offsets = [device.loop.offset_bytes for device in devices if device.loop is not None]
+    if None in offsets:
+        return Unknown("where in its file the loop device starts", Why.NOT_CAPTURED)
+    return Known(any(offsets), "/sys/block/loop*/loop/offset")
 
 
 def least_idle(device: int) -> int:
@@ -107,7 +110,7 @@ def has_room_to_grow(fs: Filesystem) -> bool:
         return device - superblock.size_blocks * block > least_idle(device)
 
     room = derive("room", has_room, device_bytes(fs), block_bytes(fs), fs.superblock)
-    return is_surely(room) and not may_be_followed(fs)
+    return is_surely(room) and not for_wording(may_be_followed(fs), True)
 
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
