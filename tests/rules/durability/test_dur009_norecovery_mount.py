@@ -54,10 +54,11 @@ def with_unreplayed_journal(word: str = "norecovery", **changes: Any) -> Filesys
         ),
         ({"superblock": known(CLEAN)}, Severity.INFO, Confidence.CONFIRMED),
         ({"stack": known(disk(kind="dm-snapshot"))}, Severity.INFO, Confidence.LIKELY),
+        ({"shares_uuid": True}, Severity.INFO, Confidence.LIKELY),
         ({"superblock": unknown("superblock")}, Severity.MEDIUM, Confidence.POSSIBLE),
         ({"read_only": unknown("read-only")}, Severity.MEDIUM, Confidence.LIKELY),
     ],
-    ids=["ro", "noload", "rw", "rw, clean", "ro, clean", "snapshot", "no root", "ro unknown"],
+    ids="ro noload rw rw-clean ro-clean snapshot copy no-root ro-unknown".split(),
 )
 def test_severity_by_mount_mode_and_journal_state(
     changes: dict[str, Any], severity: Severity, confidence: Confidence

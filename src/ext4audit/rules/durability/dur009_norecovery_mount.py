@@ -70,7 +70,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `norecovery`, also spelled `noload`, is in force. Severity is critical on a writable
     mount. On a read-only mount it is medium if the superblock shows that the journal needs
-    recovery, and info if the journal is empty or a device below is a snapshot. Without a journal
+    recovery, and info if the journal is empty or it is a snapshot: a device below is one of
+    device-mapper (dm-snapshot), or another mounted filesystem has the same UUID. Without a journal
     the option has no effect: severity is then low on a writable mount, where a journal may be
     created (DUR005), and info elsewhere.
 
@@ -134,9 +135,13 @@ def _is_writable(fs: Filesystem) -> bool:
 
 
 def _is_snapshot(fs: Filesystem) -> bool:
-    """Return whether a device below is a device-mapper snapshot."""
+    """Return whether a device below is a dm-snapshot, or another mount has the same UUID.
+
+    Thin volumes, ZFS volumes and disks of an array show no sign of being a snapshot.
+    """
     stack = for_wording(fs.stack, None)
-    return stack is not None and any(device.kind == "dm-snapshot" for device in stack.walk())
+    below = stack.walk() if stack is not None else ()
+    return fs.shares_uuid or any(device.kind == "dm-snapshot" for device in below)
 
 
 def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
