@@ -223,6 +223,39 @@ def test_hlt003_severity_on_the_disk_of_a_guest(
     assert ("which a virtual machine may have" in finding.message) is (severity is Severity.LOW)
 
 
+def test_hlt003_on_a_volume_of_proxmox() -> None:
+    """Proxmox VE has its guests on logical volumes, which QEMU does not open exclusively."""
+    guest = disk("dm-6", DeviceNumber(253, 6), kind="dm", path="/dev/mapper/pve-vm--100--disk--1")
+    part = disk("dm-7", DeviceNumber(253, 7), kind="dm-linear", below=known((guest,)))
+    for stack in (guest, part):
+        fs = unmounted(features=NEEDS_REPLAY)._replace(stack=known(stack))
+        (finding,) = verdict(host_with_unmounted(fs)).findings
+        assert finding.severity is Severity.LOW
+        assert "Proxmox VE, which a virtual machine may have in use" in finding.message
+        assert finding.remedies[0].steps == ()
+
+
+@pytest.mark.parametrize(
+    ("swap", "changes", "severity"),
+    [
+        ("swsuspend", {"features": NEEDS_REPLAY}, Severity.LOW),
+        ("swsuspend", {"state": "clean with errors"}, Severity.MEDIUM),
+        ("swap", {"features": NEEDS_REPLAY}, Severity.MEDIUM),
+    ],
+)
+def test_hlt003_beside_a_hibernated_system(
+    swap: str, changes: dict[str, Any], severity: Severity
+) -> None:
+    """It goes on with the metadata that it has in memory, whatever was written in the meantime."""
+    row = lsblk_row("sda3", DeviceNumber(8, 3), fstype=swap)
+    on = host_with_unmounted(unmounted(**changes))._replace(devices=known((row,)))
+    (finding,) = verdict(on).findings
+    assert finding.severity is severity
+    is_low = severity is Severity.LOW
+    assert ("sda3 holds a hibernated system" in finding.message) is is_low
+    assert bool(finding.remedies[0].steps) is (swap == "swap")
+
+
 MULTIPATH = disk("dm-0", DeviceNumber(253, 0), kind="dm-multipath")
 
 
@@ -232,6 +265,7 @@ MULTIPATH = disk("dm-0", DeviceNumber(253, 0), kind="dm-multipath")
         (disk("sdb"), "fc", {"features": NEEDS_REPLAY}, Severity.LOW),
         (disk("sdb"), "iscsi", {"features": WITH_ORPHANS}, Severity.LOW),
         (MULTIPATH, "sas", {"features": NEEDS_REPLAY}, Severity.LOW),
+        (disk("rbd0"), None, {"features": NEEDS_REPLAY}, Severity.LOW),
         (disk("sdb"), "fc", {"state": "clean with errors"}, Severity.MEDIUM),
         (disk("sdb"), "sata", {"features": NEEDS_REPLAY}, Severity.MEDIUM),
         (disk("sdb"), None, {"features": NEEDS_REPLAY}, Severity.MEDIUM),
@@ -251,7 +285,7 @@ def test_hlt003_on_a_disk_that_another_host_can_reach(
     is_low = severity is Severity.LOW
     assert ("which another host may have in use" in finding.message) is is_low
     (remedy,) = finding.remedies
-    assert bool(remedy.steps) is (transport in {"sata", None})
+    assert bool(remedy.steps) is (stack.name == "sdb" and transport in {"sata", None})
     assert "e2fsck -p" in remedy.summary
 
 

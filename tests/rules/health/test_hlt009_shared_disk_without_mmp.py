@@ -38,6 +38,7 @@ def verdict(row: LsblkDevice | None = LUN, **changes: Any) -> Verdict:
         (verdict(), Outcome.FAIL),
         (verdict(lsblk_row(transport="iscsi")), Outcome.FAIL),
         (verdict(None, stack=known(multipath())), Outcome.FAIL),
+        (verdict(None, stack=known(disk("rbd0"))), Outcome.FAIL),
         (verdict(superblock=known(WITH_MMP)), Outcome.PASS),
         (verdict(lsblk_row(transport="sata")), Outcome.NOT_APPLICABLE),
         (verdict(lsblk_row(transport=None)), Outcome.NOT_APPLICABLE),

@@ -7,7 +7,7 @@ from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.finding import Citation
 from ext4audit.rules.shared import gaps_below
 
-SCSI = "sd"
+SCSI, RBD = "sd", "rbd"
 
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
 """lsblk transports through which several hosts can reach the same disk."""
@@ -18,6 +18,8 @@ def network_disks(stack: BlockDevice, rows: tuple[LsblkDevice, ...]) -> Iterator
     for device in stack.walk():
         if device.kind == "dm-multipath":
             yield Citation("device below", f"{device.name}, multipath", "dmsetup table")
+        if device.name.startswith(RBD):
+            yield Citation("device below", f"{device.name}, Ceph RBD", "/sys/block")
         row = listed_device(rows, device.device_number)
         if row is not None and row.transport in NETWORKS:
             yield Citation("device below", f"{device.name}, {row.transport}", "lsblk")

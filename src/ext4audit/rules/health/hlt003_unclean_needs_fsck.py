@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ext4audit import remedies
@@ -23,6 +24,10 @@ LONGEST_AUDIT_SECONDS = 3600
 """A mount recorded later than this after the start of the audit has the time of a wrong clock."""
 ZFS_VOLUME = "zd"
 """The kernel's name prefix for ZFS volumes and their partitions."""
+VOLUME_OF_GUEST = re.compile(r"vm--[0-9]+--disk--[0-9]+")
+"""The logical volumes of Proxmox VE for its guests: /dev/mapper/pve-vm--100--disk--0."""
+HIBERNATED = "swsuspend"
+"""What libblkid calls a swap device that holds the memory of a hibernated system."""
 
 
 @host_rule(
@@ -42,9 +47,11 @@ def check(host: Host) -> RuleOutput:
     Whether the superblock of an ext2, ext3 or ext4 filesystem that is not mounted anywhere shows
     that it was not unmounted cleanly, or records errors. Image files that are given as targets are
     included. Severity is medium. It is info for a copy of a mounted filesystem (a snapshot), and
-    low for a journal to be replayed on a ZFS volume, which is usually the disk of a running virtual
-    machine, or on a disk of a storage network (Fibre Channel, iSCSI, multipath), which another host
-    of a cluster may have mounted. A filesystem that was mounted while the audit ran passes.
+    low for a journal to be replayed where another system may have the filesystem mounted: on a ZFS
+    volume or a guest's volume of Proxmox VE, usually the disk of a running virtual machine; on a
+    disk of a storage network (Fibre Channel, iSCSI, multipath, Ceph RBD), shared by the hosts of a
+    cluster; and beside a swap device that holds a hibernated system. A filesystem that was mounted
+    while the audit ran passes.
 
     ## Why it matters
 
@@ -55,13 +62,14 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Mounting replays the journal; `e2fsck -p` does the same and also makes safe repairs. No command
-    is printed for a ZFS volume or a disk of a storage network, nor where the disks below are not
-    known: first look who uses it.
+    is printed where another system may have it mounted, nor where the disks below are not known:
+    first look who uses it.
 
     ## When to ignore
 
-    Ignore it if another system uses the filesystem at the moment: a host that shares the disk, or a
-    virtual machine that runs from the image. In this case, do not write to the device.
+    Ignore it if another system uses the filesystem at the moment: a host that shares the disk, a
+    virtual machine that runs from the image, or a hibernated system. In this case, do not write to
+    the device.
     """
     unmounted = _not_mounted(host)
     unknowns: list[Unknown] = []
@@ -147,13 +155,17 @@ def _use_elsewhere(fs: Filesystem, host: Host) -> str:
     stack = for_wording(fs.stack, None)
     if stack is None:
         return ""
-    if any(each.name.startswith(ZFS_VOLUME) for each in stack.walk()):
+    rows, devices = for_wording(host.devices, ()), tuple(stack.walk())
+    if any(each.name.startswith(ZFS_VOLUME) for each in devices):
         return " It is on a ZFS volume, which a virtual machine may have in use."
-    shared = next(network_disks(stack, for_wording(host.devices, ())), None)
-    if shared is None:
-        return ""
-    where = f"on a disk of a storage network ({shared.value})"
-    return f" It is {where}, which another host may have in use."
+    if any(VOLUME_OF_GUEST.search(each.path) for each in devices):
+        return " It is on a volume of Proxmox VE, which a virtual machine may have in use."
+    shared = next(network_disks(stack, rows), None)
+    if shared is not None:
+        where = f"on a disk of a storage network ({shared.value})"
+        return f" It is {where}, which another host may have in use."
+    asleep = next((row.name for row in rows if row.fstype == HIBERNATED), None)
+    return f" {asleep} holds a hibernated system, which may have it mounted." if asleep else ""
 
 
 def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: str) -> Finding:
@@ -179,8 +191,8 @@ NOT_IN_USE = (
     "the filesystem. If -p fails, image the device before e2fsck -f."
 )
 AFTER_LOOKING = Remedy(
-    "If nothing else uses it, neither another host that reaches the disk nor a virtual machine, "
-    f"{REPAIR}",
+    "If nothing else uses it, neither another host that reaches the disk nor a virtual machine or "
+    f"a hibernated system, {REPAIR}",
     Disruption.ONLINE,
     trade_off=NOT_IN_USE,
 )

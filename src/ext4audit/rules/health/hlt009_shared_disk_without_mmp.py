@@ -29,9 +29,10 @@ of 10 s in its MMP block, and the kernel waits twice for 2 x 10 + 1 s
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a filesystem on a disk of a storage network (Fibre Channel, iSCSI, multipath) has the
-    feature `mmp`, multiple mount protection. One host cannot see whether another one has the same
-    disk mapped: the rule therefore reports the missing protection only, and is off by default.
+    Whether a filesystem on a disk of a storage network (Fibre Channel, iSCSI, multipath, Ceph RBD)
+    has the feature `mmp`, multiple mount protection. One host cannot see whether another one has
+    the same disk mapped: the rule therefore reports the missing protection only, and is off by
+    default.
 
     ## Why it matters
 
