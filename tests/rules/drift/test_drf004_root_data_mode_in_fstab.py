@@ -91,6 +91,19 @@ def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Ou
     assert verdict(fs, *arguments).outcome is outcome
 
 
+def test_drf004_fstab_of_nixos_is_applied_by_its_initramfs() -> None:
+    """The next boot mounts the root with the mode, so that it is drift like any other (DRF002)."""
+    entry = fstab_entry("data=writeback", mount_point="/")
+    fs = root_filesystem(
+        fstab=known((entry._replace(line=entry.line._replace(generator="NixOS")),))
+    )
+    assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
+    (drift,) = judge(not_active, fs, host(fs)).findings
+    assert "sets data=writeback, but data=ordered is in force" in drift.message
+    (remedy,) = drift.remedies
+    assert remedy.summary.startswith("Change fstab to match the options in force")
+
+
 def judged_on(release: str, fs: Filesystem, *arguments: str, **changes: Any) -> Verdict:
     """Judge one filesystem on a host with this kernel."""
     return verdict(fs, *arguments, kernel=known(kernel(release, "")), **changes)

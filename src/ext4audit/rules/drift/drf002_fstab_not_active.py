@@ -106,7 +106,7 @@ def _judged_here(
     host: Host, intent: MountConfig, refusals: Refusals, options: EffectiveOptions
 ) -> Mapping[str, str]:
     """Return the tokens that an entry sets, except refused or ignored ones and those of DRF004."""
-    elsewhere = set(_of_root(host, intent, options)) if intent.mount.mount_point == "/" else set()
+    elsewhere = set(_of_root(host, intent, options)) if intent.is_remount_of_root else set()
     without = {canonical(token) for token in refusals.tokens}
     elsewhere |= {name for name, token in intent.tokens.items() if token in without}
     return {name: token for name, token in intent.tokens.items() if name not in elsewhere}

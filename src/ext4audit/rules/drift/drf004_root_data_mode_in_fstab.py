@@ -56,8 +56,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## When to ignore
 
     Ignore it if the initramfs mounts the root filesystem with the options of fstab (dracut can do
-    this) and the entry was edited after the last boot. A mode that is in force is not reported. In
-    a plan, ignore it if `rootflags=` will set the option.
+    this) and the entry was edited after the last boot. The rule does not apply to an fstab of
+    NixOS, whose initramfs always does so. A mode that is in force is not reported. In a plan,
+    ignore it if `rootflags=` will set the option.
     """
     intent = _root_config(fs, host)
     judged = _judged(fs, intent)
@@ -104,6 +105,8 @@ def _root_config(fs: Filesystem, host: Host) -> MountConfig:
     intent = next(found, None)
     if intent is None:
         raise NotApplicable("fstab has no entry for the root filesystem")
+    if not intent.is_remount_of_root:
+        raise NotApplicable("the initramfs mounts the root with the options of fstab (NixOS)")
     return intent
 
 

@@ -114,6 +114,15 @@ class MountConfig(NamedTuple):
         return self.entry.line.line_number == self.first_line
 
     @property
+    def is_remount_of_root(self) -> bool:
+        """Whether the boot applies the entry by a remount of the root.
+
+        The initramfs of NixOS has the options of the line, and mounts the root with them
+        (fsInfo in nixos/modules/system/boot/stage-1-init.sh).
+        """
+        return self.mount.mount_point == "/" and self.entry.line.generator != "NixOS"
+
+    @property
     def tokens(self) -> Mapping[str, str]:
         """The ext4 options that fstab sets."""
         return tokens_by_name(self.entry.line.options)
