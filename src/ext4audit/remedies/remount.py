@@ -25,7 +25,7 @@ from ext4audit.facts.mount import (
     flags_in_force,
     is_user_option,
 )
-from ext4audit.facts.options import option_name
+from ext4audit.facts.options import NOT_BY_REMOUNT, option_name
 from ext4audit.finding import Check, NewMount, Phase, Remedy, Remount, Step, Unmount, few
 from ext4audit.layout import changed_settings
 from ext4audit.remedies import (
@@ -49,11 +49,6 @@ from ext4audit.remedies import (
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """Spellings for tokens that older kernels reject: nodioread_nolock is unknown before 5.6."""
-NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
-"""Options that make a remount to another state fail: delalloc on newer kernels, the others always,
-journal_async_commit only if data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
-DELALLOC_STAYS_SINCE = (6, 13)
-"""Since this kernel, no remount disables delalloc: 6.12.95 allows it, 6.18 and 7.2 reject it."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:

@@ -10,11 +10,9 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Known
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.finding import Confidence, Phase, Severity
-from ext4audit.remedies.remount import DELALLOC_STAYS_SINCE, NOT_BY_REMOUNT
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
 from ext4audit.rules.drift.drf004_root_data_mode_in_fstab import check
-from ext4audit.rules.shared.mount_config import REFUSED_SINCE
 from support.builders import (
     filesystem,
     fstab_entry,
@@ -142,12 +140,6 @@ def test_drf004_other_options_that_a_remount_refuses(
 ) -> None:
     """6.18 refuses each of them in a remount to rw, and the filesystem stays ro."""
     assert judged_on(release, fs, *arguments).outcome is outcome
-
-
-def test_drf004_judges_all_that_no_remount_sets() -> None:
-    """journal_async_commit is refused with data=ordered only, which DRF002 reports."""
-    assert REFUSED_SINCE.keys() == NOT_BY_REMOUNT - {"journal_async_commit"}
-    assert REFUSED_SINCE["delalloc"] == DELALLOC_STAYS_SINCE
 
 
 def test_drf004_on_an_unknown_kernel() -> None:

@@ -10,7 +10,12 @@ from ext4audit.facts import KIB
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.options import canonical, option_name
+from ext4audit.facts.options import (
+    NOT_BY_REMOUNT,
+    REFUSED_BY_REMOUNT,
+    canonical,
+    option_name,
+)
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import pronoun, rootflags, superblock_field, verb, what_else_sets_it
@@ -131,12 +136,12 @@ def _needed_with(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[
 
 def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
     """Return whether the kernel refuses, or may refuse, a remount with these options."""
-    if not (remedies.remount.NOT_BY_REMOUNT - {"delalloc"}).isdisjoint(tokens):
+    if not (NOT_BY_REMOUNT - {"delalloc"}).isdisjoint(tokens):
         return True
     if tokens.get("delalloc") != "nodelalloc":
         return False
     kernel = for_wording(host.kernel, None)
-    return kernel is None or kernel.since(*remedies.remount.DELALLOC_STAYS_SINCE)
+    return kernel is None or kernel.since(*REFUSED_BY_REMOUNT["delalloc"])
 
 
 PERCENT = 100

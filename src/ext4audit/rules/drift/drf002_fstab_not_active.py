@@ -8,7 +8,12 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, is_surely, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
-from ext4audit.facts.options import canonical, spec_named
+from ext4audit.facts.options import (
+    NOT_BY_REMOUNT,
+    REFUSED_BY_REMOUNT,
+    canonical,
+    spec_named,
+)
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift import (
@@ -277,9 +282,9 @@ def _by_mount_only(drift: Drift, host: Host) -> bool:
     if drift.is_missing:
         return True
     if drift.name != "delalloc":
-        return drift.name in remedies.remount.NOT_BY_REMOUNT
+        return drift.name in NOT_BY_REMOUNT
     old = isinstance(host.kernel, Known) and not host.kernel.value.since(
-        *remedies.remount.DELALLOC_STAYS_SINCE
+        *REFUSED_BY_REMOUNT["delalloc"]
     )
     return drift.intended == "nodelalloc" and not old
 

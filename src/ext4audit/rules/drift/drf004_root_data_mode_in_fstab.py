@@ -8,14 +8,13 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.mount import EffectiveOptions
-from ext4audit.facts.options import recognize, spec_named
+from ext4audit.facts.options import REFUSED_BY_REMOUNT, recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import demanded, discouraged, required_by, warning_text
 from ext4audit.rules.shared.mount_config import (
     CMDLINE,
-    REFUSED_SINCE,
     MountConfig,
     configs_of,
     refused_by_remount,
@@ -78,7 +77,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _judged(fs: Filesystem, intent: MountConfig) -> dict[str, str]:
     """Return the tokens of fstab that a remount may refuse, by name, at least one."""
-    judged = {name: word for name, word in intent.tokens.items() if name in REFUSED_SINCE}
+    judged = {name: word for name, word in intent.tokens.items() if name in REFUSED_BY_REMOUNT}
     if not judged:
         raise NotApplicable("fstab sets no data mode for the root filesystem")
     if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:

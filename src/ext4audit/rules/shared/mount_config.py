@@ -1,7 +1,6 @@
 """How a mount is configured: its fstab entry and, for the root, rootflags= of the boot loader."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import (
@@ -27,6 +26,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import (
     NOT_EXT4_OPTIONS,
     NOT_EXT4_OPTIONS_WITH_VALUE,
+    REFUSED_BY_REMOUNT,
     VALUES_OF_FLAGS,
     recognize,
 )
@@ -64,16 +64,10 @@ FOR_OTHERS = frozenset(
 """Options for mount(8) or a security module. SELinux shows seclabel in the mount table, and also
 accepts it as an option (security/selinux/hooks.c)."""
 
-REFUSED_SINCE: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {"data": (), "nombcache": (), "dax": (5, 8), "delalloc": (6, 13)}
-)
-"""The first kernel that refuses a remount which sets an option, () for all; no kernel refuses
-delalloc itself (seen on 6.18)."""
-
 
 def refused_by_remount(host: Host, name: str, token: str) -> Evidence[bool]:
     """Return whether a remount that sets a token is refused if another state is in force."""
-    first = REFUSED_SINCE.get(name)
+    first = REFUSED_BY_REMOUNT.get(name)
     if first is None or token == "delalloc":  # noqa: S105 - an option
         return Known(value=False, origin="")
     if not first:
