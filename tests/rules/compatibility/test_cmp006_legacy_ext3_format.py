@@ -90,6 +90,14 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     assert verdict_of(fs).outcome is outcome
 
 
+@pytest.mark.parametrize(("read_only", "severity"), [(False, Severity.LOW), (True, Severity.INFO)])
+def test_system_image_that_is_only_read_is_info(*, read_only: bool, severity: Severity) -> None:
+    """The verified root of an appliance is an ext2 whose files nobody truncates."""
+    finding = finding_of(ext3_format("ext2", read_only=known(value=read_only)))
+    assert finding.severity is severity
+    assert ("as soon as it is mounted writable" in finding.message) is read_only
+
+
 def test_mount_type_is_visible_without_root() -> None:
     """A mount as ext3 also means that there is no delayed allocation."""
     finding = finding_of(ext3_format(superblock=unknown("superblock")))

@@ -183,6 +183,12 @@ POOL = disk(
         pytest.param(SATA, {"virtualization": "microsoft"}, id="a cloud image on Azure"),
         pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
         pytest.param(dm_device_on(SATA, "dm-thin"), {}, id="a thin volume"),
+        pytest.param(dm_device_on(SATA, "dm-vdo"), {}, id="VDO"),
+        pytest.param(
+            dm_device_on(SATA, "dm", dm=DmDevice("vg-p-vpool", "LVM-a-vpool", unknown("table"))),
+            {},
+            id="VDO, without root",
+        ),
         pytest.param(
             dm_device_on(POOL, "dm", dm=DmDevice("vg-lv", "LVM-a", unknown("table"))),
             {},

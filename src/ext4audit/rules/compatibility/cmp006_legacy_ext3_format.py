@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_features, cite_fstab
+from ext4audit.rules.shared import cite_features, cite_fstab, milder_while_read_only
 from ext4audit.rules.shared.quantities import device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
@@ -32,7 +32,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
     Filesystems of more than 1 GiB that are mounted as ext3 or ext2, which the ext4 driver
-    serves, or that lack the feature extent. /boot is excluded, because boot loaders read it.
+    serves, or that lack the feature extent. Severity is low, and info on a read-only mount. /boot
+    is excluded, because boot loaders read it.
 
     ## Why it matters
 
@@ -70,10 +71,14 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, seen: Citation, sentence: str, total: int) -> Finding:
     old = [cite_fstab(each, each.fstype, "fstab {}, type") for each in _old_lines(fs)]
+    message = (
+        f"{sentence}: deleting, truncating and allocating large files is slow on this filesystem "
+        f"of {size(total)}"
+    )
+    severity, message = milder_while_read_only(fs, Severity.LOW, message)
     return Finding(
-        message=f"{sentence}: deleting, truncating and allocating large files is slow on this "
-        f"filesystem of {size(total)}.",
-        severity=Severity.LOW,
+        message=f"{message}.",
+        severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(seen, *old),
         remedies=(

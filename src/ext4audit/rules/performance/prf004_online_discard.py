@@ -26,6 +26,9 @@ from ext4audit.rules.shared import (
 ONLINE = "online discard"
 AMAZON_STORE = "Amazon EC2 NVMe Instance Storage"
 """The model of EC2's local instance disks; Google recommends discards for its instance disks."""
+THIN = frozenset({"dm-thin", "dm-vdo"})
+VDO_POOL_OF_LVM = "-vpool"
+"""The end of the UUID of the VDO device below the volumes of LVM on it (lvmvdo(7))."""
 LATER = (
     "Freed blocks are returned to the device by the next fstrim only, which then discards those of "
     "a week at once."
@@ -63,9 +66,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `discard` is in force on a writable filesystem whose device supports discards. Severity
     is medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
     also runs regularly and trims this filesystem; it is low on other disks of a physical machine.
-    Virtual disks, Ceph RBD, thin volumes, loop devices and disks in memory (zram) pass, because
-    discards return space to the layer below: Debian's and Ubuntu's cloud images and zram-generator
-    set the option for that reason.
+    Virtual disks, Ceph RBD, thin volumes, VDO, loop devices and disks in memory (zram) pass,
+    because discards return space to the layer below: Debian's and Ubuntu's cloud images and
+    zram-generator set the option for that reason.
 
     ## Why it matters
 
@@ -136,12 +139,12 @@ def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
 
 
 def _is_thin(node: BlockDevice) -> bool:
-    """Return whether it is a loop device, a thin volume, or an LVM thin pool below one.
+    """Return whether it is a loop device, a thin volume, VDO, or an LVM thin pool below one.
 
     Only root can read the table that names the target, but anyone the UUID.
     """
-    is_pool = node.dm is not None and node.dm.uuid.endswith(POOL_OF_LVM)
-    return node.loop is not None or node.kind == "dm-thin" or is_pool
+    is_pool = node.dm is not None and node.dm.uuid.endswith((POOL_OF_LVM, VDO_POOL_OF_LVM))
+    return node.loop is not None or node.kind in THIN or is_pool
 
 
 def _is_trimmed(fs: Filesystem, host: Host) -> bool:
