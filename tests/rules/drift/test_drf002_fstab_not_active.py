@@ -323,6 +323,16 @@ def test_drf002_treats_the_entry_of_the_root_as_the_first() -> None:
     assert "line 8 mounts it first" in finding.message
 
 
+@pytest.mark.parametrize("word", ["noauto", "x-systemd.automount"])
+def test_drf002_takes_a_line_that_is_mounted_on_demand_for_a_later_one(word: str) -> None:
+    """The boot mounts the other line first, whichever comes first in fstab."""
+    (finding,) = verdict(
+        mounted_twice("commit=30", first=(word, "commit=10"), live=("commit=30",))
+    ).findings
+    assert "line 7 sets commit=10, but commit=30 is in force" in finding.message
+    assert "line 8 mounts it first" in finding.message
+
+
 @pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
 def test_drf002_prints_no_remount_of_an_entry_with_a_dangerous_or_refused_option(word: str) -> None:
     """A remount for a flag applies the whole line, including nobarrier."""

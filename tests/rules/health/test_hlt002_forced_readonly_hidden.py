@@ -161,6 +161,11 @@ def read_only_superblock(flag: str = "ro", **changes: Any) -> Filesystem:
         ),
         (read_only_superblock(), Outcome.FAIL),
         (read_only_superblock(fstab=known((fstab_entry("ro"),))), Outcome.NOT_APPLICABLE),
+        (
+            read_only_superblock(fstab=known((fstab_entry("noauto"),))),
+            Outcome.NOT_APPLICABLE,
+        ),
+        (read_only_superblock("rw", fstab=known((fstab_entry("noauto"),))), Outcome.FAIL),
         (read_only_superblock(fstab=known(())), Outcome.NOT_APPLICABLE),
         (read_only_superblock("rw", fstab=known(())), Outcome.FAIL),
         (read_only_superblock(fstab=unknown("fstab")), Outcome.UNDETERMINED),

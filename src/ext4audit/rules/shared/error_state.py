@@ -180,11 +180,14 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
 
 
 def _rw_entries(fs: Filesystem) -> Iterator[Citation]:
-    """Cite the fstab entries that mount the filesystem writable."""
+    """Cite the fstab entries that mount the filesystem writable at every boot.
+
+    A line with noauto is for mounts by hand, such as a read-only one to save data.
+    """
     entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
     for line in (entry.line for entry in entries if entry.place in places):
-        if "ro" not in flags_of(line.options):
+        if "ro" not in flags_of(line.options) and "noauto" not in line.options:
             yield cite_fstab_options(line)
 
 

@@ -58,6 +58,8 @@ HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
 PROTECTING = HARDENING - {"ro"}
 """Hardening flags whose loss SEC002 reports instead of DRF002."""
 CMDLINE = "/proc/cmdline rootflags="
+MOUNTED_LATER = frozenset({"noauto", "x-systemd.automount"})
+"""Options of lines that a boot does not mount by itself."""
 FOR_OTHERS = frozenset(
     "context fscontext defcontext rootcontext seclabel loop offset sizelimit uhelper helper".split()
 )
@@ -183,9 +185,10 @@ def configs_of(
 
     `with_repeated` adds the lines that repeat one of its mount points and are never used.
 
-    The result is in fstab order, but starts with the root, which is mounted before fstab can be
-    read. Raises NotApplicable if fstab has no entry for the filesystem, Undetermined if fstab was
-    not read or it is not known whether an entry refers to this filesystem.
+    The result is in the order in which a boot mounts them: the root before fstab can be read, then
+    the lines of fstab, and last those that are mounted on demand. Raises NotApplicable if fstab has
+    no entry for the filesystem, Undetermined if fstab was not read or it is not known whether an
+    entry refers to this filesystem.
     """
     if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace")
@@ -230,9 +233,14 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
         mount = whole.get(entry.place)
         if mount is not None:
             found.setdefault(entry.place, (mount, entry))
-    return sorted(
-        found.values(), key=lambda pair: (pair[0].mount_point != "/", pair[1].line.line_number)
-    )
+    return sorted(found.values(), key=_turn)
+
+
+def _turn(pair: tuple[Mount, FstabEntry]) -> tuple[bool, bool, int]:
+    """Return a key that sorts mounts as a boot makes them: the root, the lines of fstab, others."""
+    mount, line = pair[0], pair[1].line
+    is_later = not MOUNTED_LATER.isdisjoint(line.options)
+    return mount.mount_point != "/", is_later, line.line_number
 
 
 def _repeated(
