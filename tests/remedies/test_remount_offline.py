@@ -39,7 +39,17 @@ from ext4audit.remedies.superblock_fields import (
     reserve_nothing,
 )
 from ext4audit.rules.durability.dur005_missing_journal import check
-from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.builders import (
+    disk,
+    filesystem,
+    host,
+    known,
+    loop,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
 from support.remedies.steps_as_text import NOT_OPEN_CHECK, commands, printed_steps
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
@@ -194,6 +204,24 @@ def test_a_partition_of_an_image_is_open_where_the_image_is(tmp_path: Path) -> N
     assert run(["sh", "-c", check.text], check=False).returncode == 0
     with path.open():
         assert run(["sh", "-c", check.text], check=False).returncode == 1
+
+
+def test_a_loop_device_is_open_where_its_file_is(tmp_path: Path) -> None:
+    """QEMU opens the file that an administrator has attached to look into it."""
+    path = tmp_path / "disk.img"
+    path.touch()
+    device = loop()
+    part = replace(disk("loop0p1"), kind="partition", below=known((device,)))
+    for stack in (device, part):
+        fs = filesystem(device=stack.path, alive=False, mounts=(), stack=known(stack))
+        of_device, of_file = unopened(fs).text.split(" && ")
+        assert "/dev/loop0" in of_device
+        asked = '"$(cat /sys/block/loop0/loop/backing_file)"'
+        command = of_file.replace(asked, str(path))
+        assert command != of_file
+        assert run(["sh", "-c", command], check=False).returncode == 0
+        with path.open():
+            assert run(["sh", "-c", command], check=False).returncode == 1
 
 
 REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)

@@ -451,10 +451,20 @@ mount_tuned() { # a command
 	loudly "$1" || fails "failed: $1" || return
 	tune "$tuned"
 }
-# By any node of it: a virtual machine opens its disks without excluding others.
-is_open() { # device, what it is a part of...
-	[ -b "$1" ] || return 1
-	find /proc/[0-9]*/fd -exec stat -Lc %t:%T {} + 2>/dev/null | grep -qx "$(stat -Lc %t:%T "$@")"
+# By any node of it, or the file of a loop device: a virtual machine opens its disks without excluding
+# others.
+is_open() { # device or image, what it is a part of...
+	for part; do
+		if [ -b "$part" ]; then form=%t:%T; else form=%d:%i; fi
+		opened $form "$part" && return
+		file=$(cat "/sys/class/block/${part##*/}/loop/backing_file" 2>/dev/null) || continue
+		opened %d:%i "$file" && return
+	done
+	return 1
+}
+opened() { # form of its number, file
+	find /proc/[0-9]*/fd -exec stat -Lc "$1" {} + 2>/dev/null |
+		grep -qx "$(stat -Lc "$1" "$2" 2>/dev/null)"
 }
 unopened() { # as check
 	device=$1

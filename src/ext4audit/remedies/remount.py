@@ -9,6 +9,7 @@ mount(8) of util-linux 2.23 and later documents it).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from ext4audit.evidence import Known, Unknown, for_wording
@@ -375,9 +376,13 @@ def unopened(fs: Filesystem) -> Command:
 
 
 def unopened_device(device: str, wholes: Sequence[str]) -> Command:
-    """Return the command that fails while a process has a device or one of its `wholes` open."""
-    devices = " ".join(map(quote, (device, *wholes)))
-    return plain(f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=devices)}")
+    """Return the command that fails while a process has a device, or the file of a loop, open."""
+    devices = (device, *wholes)
+    loops = filter(re.compile("/dev/loop[0-9]+").fullmatch, devices)
+    files = (f'"$(cat /sys/block/{loop[5:]}/loop/backing_file)"' for loop in loops)
+    tests = [OPENED.format(form=NUMBER_OF_DEVICE, devices=" ".join(map(quote, devices)))]
+    tests += (OPENED.format(form=NUMBER_OF_FILE, devices=file) for file in files)
+    return joined(*(plain(f"! {test}") for test in tests))
 
 
 def wholes(fs: Filesystem) -> tuple[str, ...]:

@@ -195,16 +195,24 @@ unopened {device} name -p command undo done || stop "$problem"
 """
 
 
-@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (HANG_SECONDS, True)])
+@pytest.mark.parametrize(
+    ("seconds", "by_file", "is_refused"),
+    [(1, False, False), (HANG_SECONDS, False, True), (HANG_SECONDS, True, True)],
+)
 def test_briefly_opened_device_is_checked_again(
-    shell: RemedyShell, seconds: int, *, is_refused: bool
+    shell: RemedyShell, seconds: int, *, by_file: bool, is_refused: bool
 ) -> None:
-    """A device is opened briefly by udev after each change; a virtual machine keeps it open."""
+    """A device is opened briefly by udev after each change; a virtual machine keeps it open.
+
+    Of a loop device, it may have the file open.
+    """
     script = shell.folder / "check"
     script.write_text(
         OPENED.format(library=LIBRARY.read_text(encoding="utf-8"), device=shell.device)
     )
-    with Path(shell.device).open("rb") as opened:
+    name = shell.device.removeprefix("/dev/")
+    file = Path(f"/sys/block/{name}/loop/backing_file").read_text().removesuffix("\n")
+    with Path(file if by_file else shell.device).open("rb") as opened:
         holder = subprocess.Popen(["sleep", str(seconds)], stdin=opened)
     try:
         done = shell.run(f"sh {script}")
