@@ -87,6 +87,13 @@ def test_cap001_message_when_no_inode_is_left() -> None:
     assert finding.message.startswith("100 % of the inodes are in use: no more files")
 
 
+def test_cap001_message_when_the_space_is_used_up_as_well() -> None:
+    """There is then nothing that the inodes keep from being used."""
+    full = usage(inodes=INODES, free_inodes=0, free_blocks=1, available_blocks=0)
+    (finding,) = verdict(filesystem(usage=known(full, "statfs"))).findings
+    assert finding.message.endswith("no more files can be created, and no space is free.")
+
+
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [

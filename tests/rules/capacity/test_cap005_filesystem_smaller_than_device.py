@@ -9,6 +9,7 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.facts.features_and_bugs import ranges_of_rule
 from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap005_filesystem_smaller_than_device import check
@@ -120,6 +121,22 @@ def test_cap005_online_growth_has_no_rollback() -> None:
     assert remedy.steps[0].command == "resize2fs /dev/sda"
     assert remedy.steps[1].command.endswith(f'" -le {GIB}')
     assert "recreate the filesystem" not in (remedy.trade_off or "")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "where"),
+    [
+        ((), "in the mount namespace that has it mounted"),
+        ((mount(flags=("ro", "relatime")),), "through a writable mount"),
+        ((mount()._replace(overmounted=True),), "as soon as no other mount hides it"),
+    ],
+)
+def test_cap005_online_growth_needs_a_mount(mounts: tuple[Mount, ...], where: str) -> None:
+    """resize2fs 1.47.0 ends with "Device or resource busy" where it finds no mount."""
+    (finding,) = verdict(with_sizes(20, 100, mounts=mounts)).findings
+    (remedy,) = finding.remedies
+    assert where in remedy.summary
+    assert remedy.steps == ()
 
 
 @pytest.mark.parametrize(("device_gib", "warned"), [(160, False), (161, True)])

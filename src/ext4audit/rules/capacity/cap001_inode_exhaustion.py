@@ -103,10 +103,11 @@ def _cite(usage: Usage, fs: Filesystem) -> Citation:
 def _full(fs: Filesystem, usage: Usage, severity: Severity) -> Finding:
     used = usage.inodes - usage.free_inodes
     left = f"only {usage.free_inodes:,} more files" if usage.free_inodes else "no more files"
-    free = size(usage.available_blocks * usage.block_bytes)
+    free = usage.available_blocks * usage.block_bytes
+    beside = f", although {size(free)} of space are free" if free > 0 else ", and no space is free"
     return Finding(
-        message=f"{percent(used, usage.inodes)} of the inodes are in use: {left} can be created, "
-        f"although {free} of space are free.",
+        message=f"{percent(used, usage.inodes)} of the inodes are in use: {left} can be created"
+        f"{beside}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(_cite(usage, fs),),

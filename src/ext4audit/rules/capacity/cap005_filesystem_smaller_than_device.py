@@ -147,10 +147,12 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
             steps,
             trade_off=trade_off,
         )
+    # resize2fs asks the kernel through a mount, and finds the device busy without one (1.47.0).
+    where = remedies.remount.elsewhere(fs)
     return Remedy(
-        "Grow it to the size of its device, while it is mounted.",
+        f"Grow it to the size of its device, while it is mounted{where}.",
         Disruption.ONLINE,
-        remedies.superblock_fields.grow_to_device(fs, most_idle_bytes=least),
+        () if where else remedies.superblock_fields.grow_to_device(fs, most_idle_bytes=least),
         trade_off=trade_off,
     )
 
