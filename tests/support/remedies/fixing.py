@@ -26,7 +26,7 @@ CHANGING_PROGRAMS = "mount umount tune2fs e2fsck cp mv ln sync".split()
 """The programs that change anything: a script must survive if one fails or is killed."""
 VOLATILE_LINES = re.compile(
     r"^(?:Last (?:mount|write) time|Mount count|Lifetime writes|Free (?:blocks|inodes)|Journal "
-    r"(?:sequence|start)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
+    r"(?:sequence|start|checksum:)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
     re.MULTILINE,
 )
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
