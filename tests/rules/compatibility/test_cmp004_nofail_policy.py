@@ -178,10 +178,13 @@ def test_cmp004_does_not_assume_a_physical_machine(printed: Known[None], note: s
     ],
 )
 def test_cmp004_remedy_adds_options_to_the_entry(options: tuple[str, ...], after: str) -> None:
-    """A timeout in the line is kept."""
+    """A timeout in the line is kept, and neither sentence names another one."""
     (finding,) = verdict(virtual_machine(entry(*options))).findings
     assert finding.fact == "/data"
     (remedy,) = finding.remedies
+    is_default = "defaults" in options
+    assert ("90 seconds" in finding.message) is is_default
+    assert ("after 30 seconds" in remedy.summary) is is_default
     edit, check = step_lines(remedy.steps)
     assert edit == f"persistent: fstab 7: {','.join(options)} -> {after}"
     line = f"UUID={UUID} /data ext4 {after} 0 2"

@@ -139,10 +139,11 @@ def _bottom(number: Evidence[DeviceNumber], host: Host) -> set[DeviceNumber]:
 
 
 def _finding(entry: FstabEntry, virtualization: str) -> Finding:
-    line = entry.line
+    line, has_timeout = entry.line, _has_timeout(entry.line.options)
+    waits = "for it" if has_timeout else "90 seconds"
     return Finding(
         message=f"{line.mount_point} lacks nofail: if {line.spec} is missing, the boot waits "
-        "90 seconds and stops in emergency mode, without network.",
+        f"{waits} and stops in emergency mode, without network.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(
@@ -151,7 +152,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
         ),
         remedies=(
             Remedy(
-                "Let the boot continue without it after 30 seconds.",
+                f"Let the boot continue without it{'' if has_timeout else ' after 30 seconds'}.",
                 Disruption.ONLINE,
                 remedies.configuration.option_steps(line, (), _missing(line.options)),
                 trade_off="A service that starts without the volume writes to the empty directory: "
@@ -171,5 +172,8 @@ def _in_a_unit(path: str) -> str:
 
 def _missing(options: Sequence[str]) -> Sequence[str]:
     """Return the options to add; an existing timeout is kept."""
-    has_timeout = any(option.startswith(TIMEOUT) for option in options)
-    return ("nofail",) if has_timeout else ("nofail", f"{TIMEOUT}30s")
+    return ("nofail",) if _has_timeout(options) else ("nofail", f"{TIMEOUT}30s")
+
+
+def _has_timeout(options: Sequence[str]) -> bool:
+    return any(option.startswith(TIMEOUT) for option in options)
