@@ -23,6 +23,8 @@ from support.builders import (
     unknown,
 )
 
+TIMEOUT = "x-systemd.device-timeout=10s"
+
 
 def verdict(on: Host) -> Verdict:
     """Judge a host."""
@@ -230,6 +232,14 @@ def test_drf006_path_of_the_root_is_not_looked_for() -> None:
     entry = named(f"/dev/disk/by-uuid/{UUID.upper()}", mount_point="/")
     on = host(filesystem(mounts=(mount("/"),)), fstab=known((entry,)))
     assert verdict(on).outcome is Outcome.PASS
+
+
+def test_drf006_names_no_time_where_the_line_sets_its_own() -> None:
+    """The boot waits as long as x-systemd.device-timeout= says, 90 seconds without it."""
+    for word, text in (("noatime", "systemd: 90 seconds, then"), (TIMEOUT, "systemd: emergency")):
+        entry = fstab_entry(word, mount_point="/srv", number=ABSENT_DEVICE)
+        (finding,) = verdict(with_entries(entry)).findings
+        assert f"({text}" in finding.message
 
 
 @pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])

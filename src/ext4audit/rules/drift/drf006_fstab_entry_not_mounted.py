@@ -22,6 +22,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, cite_fstab, in_brief, refuse_container
 
+TIMEOUT = "x-systemd.device-timeout="
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line, or the mount."
 NOT_AT_BOOT = (
@@ -102,7 +103,7 @@ def _is_in_capitals(entry: FstabEntry) -> bool:
 def _not_found_at_boot(host: Host, entry: FstabEntry) -> Finding:
     """Return the finding on a mounted entry whose UUID mount(8) will not find."""
     line, is_root = entry.line, entry.place == "/"
-    then = "the boot waits for it and then fails (systemd: 90 seconds, then emergency mode)"
+    then = f"the boot waits for it and then fails ({_in_systemd(entry)})"
     if is_root:
         then = "the boot's remount of the root fails, and no option of the entry takes effect"
     elif _is_optional(entry):
@@ -257,8 +258,14 @@ def _at_boot(entry: FstabEntry) -> str:
         return "Its device was not found; the boot continues without it (nofail)."
     return (
         "Its device was not found; without nofail, the boot waits for it and then fails "
-        "(systemd: 90 seconds, then emergency mode)."
+        f"({_in_systemd(entry)})."
     )
+
+
+def _in_systemd(entry: FstabEntry) -> str:
+    """Return what systemd does if the device is missing: it waits 90 seconds unless told else."""
+    is_told = any(option.startswith(TIMEOUT) for option in entry.line.options)
+    return f"systemd: {'' if is_told else '90 seconds, then '}emergency mode"
 
 
 def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator[Remedy]:
