@@ -6,6 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Disruption, Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur009_norecovery_mount import check
@@ -54,11 +55,10 @@ def with_unreplayed_journal(word: str = "norecovery", **changes: Any) -> Filesys
         ),
         ({"superblock": known(CLEAN)}, Severity.INFO, Confidence.CONFIRMED),
         ({"stack": known(disk(kind="dm-snapshot"))}, Severity.INFO, Confidence.LIKELY),
-        ({"shares_uuid": True}, Severity.INFO, Confidence.LIKELY),
         ({"superblock": unknown("superblock")}, Severity.MEDIUM, Confidence.POSSIBLE),
         ({"read_only": unknown("read-only")}, Severity.MEDIUM, Confidence.LIKELY),
     ],
-    ids="ro noload rw rw-clean ro-clean snapshot copy no-root ro-unknown".split(),
+    ids=["ro", "noload", "rw", "rw, clean", "ro, clean", "snapshot", "no root", "ro unknown"],
 )
 def test_severity_by_mount_mode_and_journal_state(
     changes: dict[str, Any], severity: Severity, confidence: Confidence
@@ -66,6 +66,24 @@ def test_severity_by_mount_mode_and_journal_state(
     """Read-only mounts of snapshots of a live volume are common for backups."""
     finding = finding_of(with_unreplayed_journal(**changes))
     assert (finding.severity, finding.confidence) == (severity, confidence)
+
+
+@pytest.mark.parametrize(
+    ("other", "severity"),
+    [
+        ({}, Severity.INFO),
+        ({"uuid": "another"}, Severity.MEDIUM),
+        ({"read_only": known(value=True)}, Severity.MEDIUM),
+        ({"alive": False, "mounts": (), "read_only": unknown("read-only")}, Severity.MEDIUM),
+    ],
+)
+def test_copy_of_a_writable_mount_is_a_snapshot(other: dict[str, Any], severity: Severity) -> None:
+    """A thin volume, a volume of ZFS or a clone of an array has the UUID of its origin."""
+    number = DeviceNumber(8, 16)
+    origin = filesystem(number=number, name="sdb", device="/dev/sdb", **other)
+    fs = with_unreplayed_journal()
+    (finding,) = judge(check, fs, host(fs, origin)).findings
+    assert finding.severity is severity
 
 
 @pytest.mark.parametrize("missing", ["superblock", "read_only"])

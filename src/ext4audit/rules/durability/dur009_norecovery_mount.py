@@ -71,9 +71,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `norecovery`, also spelled `noload`, is in force. Severity is critical on a writable
     mount. On a read-only mount it is medium if the superblock shows that the journal needs
     recovery, and info if the journal is empty or it is a snapshot: a device below is one of
-    device-mapper (dm-snapshot), or another mounted filesystem has the same UUID. Without a journal
-    the option has no effect: severity is then low on a writable mount, where a journal may be
-    created (DUR005), and info elsewhere.
+    device-mapper (dm-snapshot), or a filesystem with the same UUID is mounted writable. Without a
+    journal the option has no effect: severity is then low on a writable mount, where a journal may
+    be created (DUR005), and info elsewhere.
 
     ## Why it matters
 
@@ -97,7 +97,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return
-    severity, confidence, state = _grade(fs)
+    severity, confidence, state = _grade(fs, host)
     yield Finding(
         message=f"{state.message}.",
         severity=severity,
@@ -110,7 +110,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise_for(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
 
 
-def _grade(fs: Filesystem) -> tuple[Severity, Confidence, State]:
+def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, State]:
     if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
         severity = Severity.LOW if _is_writable(fs) else Severity.INFO
         return severity, Confidence.CONFIRMED, NO_JOURNAL
@@ -120,7 +120,7 @@ def _grade(fs: Filesystem) -> tuple[Severity, Confidence, State]:
         return Severity.MEDIUM, Confidence.POSSIBLE, PERHAPS
     if "needs_recovery" not in fs.superblock.value.features:
         return Severity.INFO, Confidence.CONFIRMED, CLEAN
-    if _is_snapshot(fs):
+    if _is_snapshot(fs, host):
         return Severity.INFO, Confidence.LIKELY, SNAPSHOT
     confirmed = isinstance(fs.read_only, Known)
     return (
@@ -134,14 +134,16 @@ def _is_writable(fs: Filesystem) -> bool:
     return isinstance(fs.read_only, Known) and not fs.read_only.value
 
 
-def _is_snapshot(fs: Filesystem) -> bool:
-    """Return whether a device below is a dm-snapshot, or another mount has the same UUID.
+def _is_snapshot(fs: Filesystem, host: Host) -> bool:
+    """Return whether a device below is a dm-snapshot, or a writable mount has the same UUID.
 
     Thin volumes, ZFS volumes and disks of an array show no sign of being a snapshot.
     """
     stack = for_wording(fs.stack, None)
     below = stack.walk() if stack is not None else ()
-    return fs.shares_uuid or any(device.kind == "dm-snapshot" for device in below)
+    live = (each for each in (*host.filesystems, *host.lower) if _is_writable(each))
+    is_copy = fs.uuid is not None and any(each.uuid == fs.uuid for each in live)
+    return is_copy or any(device.kind == "dm-snapshot" for device in below)
 
 
 def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
@@ -153,7 +155,7 @@ def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    *_, state = _grade(fs)
+    *_, state = _grade(fs, host)
     replay = state not in {CLEAN, NO_JOURNAL}
     is_read_only = isinstance(fs.read_only, Known) and fs.read_only.value
     unsure = state is not NO_JOURNAL and not is_read_only
