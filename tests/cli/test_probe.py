@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+from unittest.mock import Mock
+
 import pytest
 
+from ext4audit.cli import probe
 from ext4audit.cli.probe import exit_code
 from ext4audit.facts.measurement import (
     Figure,
@@ -16,6 +21,7 @@ from ext4audit.facts.measurement import (
 )
 from ext4audit.renderers.probe import render_text
 from support.program import run
+from support.timing import assert_no_waiting, hang
 
 FS = MeasuredFilesystem("1111", "/dev/sda", "6.1.0")
 
@@ -102,3 +108,19 @@ def test_usage_errors(arguments: list[str], reason: str) -> None:
     done = run("probe", *arguments, *extra)
     assert (done.returncode, done.stdout) == (2, "")
     assert reason in done.stderr
+
+
+def test_an_observation_does_not_wait_for_a_path_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task waits where a server is dead, and the observation asks for its directory."""
+
+    def observe(_subject: object, _seconds: float, _show: object, device_of: Any) -> list[Any]:
+        found = [device_of("/tmp")]  # noqa: S108 - any path
+        monkeypatch.setattr(probe, "_st_dev", hang)
+        return [*found, *(device_of(f"/{number}") for number in range(9)), device_of("/1")]
+
+    monkeypatch.setattr("ext4audit.probing.observing.observe", observe)
+    with assert_no_waiting():
+        found: Any = probe._observed(Mock(), 1, Mock())
+    assert found == [os.stat("/tmp").st_dev, *[None] * 10]  # noqa: S108, PTH116

@@ -164,6 +164,25 @@ def test_an_observation_writes_nothing(scratch: Callable[..., Scratch]) -> None:
     assert [each["probe"] for each in report["skipped"]] == ["extents", "members"]
 
 
+def test_a_rename_counts_for_the_filesystem_of_its_path(scratch: Callable[..., Scratch]) -> None:
+    """The working directory of the task that waits is on the other filesystem."""
+    one, other = (scratch(name).make(size="64M").mount() for name in ("one", "other"))
+    (other.mount_point / "new").touch()
+    script = "import os, sys; os.chdir(sys.argv[1]); os.rename(*sys.argv[2:])"
+    paths = [f"{other.mount_point}/{name}" for name in ("new", "old")]
+    scratch_run("fsfreeze", "-f", str(other.mount_point))
+    task = subprocess.Popen([sys.executable, "-c", script, str(one.mount_point), *paths])
+    try:
+        assert wait_until(lambda: ") D " in Path(f"/proc/{task.pid}/stat").read_text())
+        seen = [probe(each.mount_point, "--observe", "3") for each in (one, other)]
+    finally:
+        scratch_run("fsfreeze", "-u", str(other.mount_point))
+        task.wait()
+    renames = [report["results"][1] for _, report in seen]
+    assert [each["verdict"] for each in renames] == ["inconclusive", "affected"], renames
+    assert all(each["measured"]["tasks_seen_waiting_in_rename_anywhere"] for each in renames)
+
+
 def test_only_members_of_a_single_disk_measures_nothing(scratch: Callable[..., Scratch]) -> None:
     """Without an array there is no result, which does not count as healthy."""
     one = scratch().make(size=SIZE).mount()

@@ -18,7 +18,8 @@ from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.counters import BlockStat
 from ext4audit.probing.extents import DELALLOC, LAST, UNWRITTEN, Extent
 from ext4audit.probing.members import Churn, member_figures
-from ext4audit.probing.observing import Sampler, Wait, observe
+from ext4audit.probing.observing import observe
+from ext4audit.probing.waits import Sampler, Wait
 from ext4audit.probing.workspace import opened_directory, workspace
 from support.builders import disk, filesystem, host, known, layout, memory, unknown
 
@@ -267,7 +268,11 @@ def test_small_files_are_made_in_rounds(
 def test_an_observation_counts_between_two_moments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits, flushes, waits and the time that tasks were stalled are counted."""
+    """Commits, flushes, waits and the time that tasks were stalled are counted.
+
+    The last sample may end after the requested time.
+    """
+    clock = Clock()
     info = "{} transactions ({} requested), each up to 10 blocks\n  500us average transaction "
     journal, pressure = tmp_path / "vda-8" / "info", tmp_path / "pressure"
     journal.parent.mkdir()
@@ -276,7 +281,8 @@ def test_an_observation_counts_between_two_moments(
     sampler = Sampler()
     sampler.add(0, frozenset({Wait("1", "rename", on_filesystem=True)}))
 
-    def watch(_device: int, _seconds: float, tell: Any) -> Sampler:
+    def watch(_device: int, seconds: float, tell: Any, _device_of: object) -> Sampler:
+        clock.now += seconds + 0.5
         journal.write_text(info.format(25, 14) + "commit time\n")
         pressure.write_text("some avg10=0.00 total=51000\nfull avg10=0.00 total=7\n")
         tell(1.0)
@@ -285,13 +291,14 @@ def test_an_observation_counts_between_two_moments(
     monkeypatch.setattr(observing, "JBD2", tmp_path)
     monkeypatch.setattr(observing, "PRESSURE", pressure)
     monkeypatch.setattr(observing, "watch", watch)
+    monkeypatch.setattr(observing, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
     readings(monkeypatch, observing, {"vda": stat(3, 10)}, {"vda": stat(7, 50)})
     fs = filesystem(name="vda", stack=known(disk(name="vda")), layout=None)
     progress: list[tuple[str, float]] = []
     with opened_directory(str(tmp_path)) as directory:
         subject = ProbeTarget(directory, fs, host(fs))
-        found = observe(subject, 2.0, lambda *each: progress.append(each))
+        found = observe(subject, 2.0, lambda *each: progress.append(each), lambda _path: None)
     flushed, renamed = found.results
     assert (flushed.verdict.value, flushed.why) == ("healthy", "20 commits, 40 flushes")
     assert (value(flushed, "journal_commits"), value(flushed, "requested_commits")) == (20, 12)
@@ -301,7 +308,7 @@ def test_an_observation_counts_between_two_moments(
     ]
     assert renamed.verdict.value == "healthy"
     assert value(renamed, "tasks_seen_waiting_in_rename_anywhere") == 1
-    assert value(renamed, "time_with_tasks_stalled_on_io_percent") == 2.5
+    assert value(renamed, "time_with_tasks_stalled_on_io_percent") == 2.0
     assert [skip.probe for skip in found.skipped] == ["extents", "members"]
     assert (found.written_bytes, progress) == (0, [("observe", 1.0)])
 

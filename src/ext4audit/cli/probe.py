@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,17 @@ from ext4audit.parsers.probe_run import parse_probe_run
 from ext4audit.probing.bench import Limits
 from ext4audit.probing.workspace import Refused, leftovers, opened_directory
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
-from ext4audit.sources import utc_now
+from ext4audit.sources import Unanswered, utc_now
 from ext4audit.sources.live import LiveSource
+from ext4audit.sources.timeouts import BoundedCalls, WaitBudget
 
 LONGEST_SECONDS = 3600
 LARGEST_BYTES = 16 << 20
 """Maximum size of a file for `scan --probe`; a run on an array of 4096 members is 1 MiB."""
 _WRITE_OPTIONS = frozenset({"only", "size", "seconds", "rate"})
 """The options that control writing and have no effect with --observe."""
+LONGEST_STAT_SECONDS = 0.2
+"""How long an observation waits for the path of a task that waits."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -159,7 +164,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
             )
         subject = probing.ProbeTarget(descriptor, fs, host)
         if given["observe"]:
-            outcome = lazily("probing.observing", "observe")(subject, given["observe"], show)
+            outcome = _observed(subject, given["observe"], show)
         else:
             limits = Limits(given["size"], given["seconds"], given["rate"], 0)
             outcome = probing.probe(subject, given["only"], limits, show)
@@ -175,6 +180,33 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
         results=outcome.results,
         skipped=outcome.skipped,
     )
+
+
+def _observed(
+    subject: probing.ProbeTarget, seconds: float, show: probing.Progress
+) -> probing.ProbeResults:
+    """Observe; a path of a waiting task that does not answer in time is of unknown device."""
+    budget = WaitBudget(LONGEST_STAT_SECONDS)
+
+    def device_of(path: str) -> int | None:
+        try:
+            limit = budget.seconds("stat", path)
+            return bounded(partial(_st_dev, path), limit)
+        except TimeoutError as error:
+            budget.lost("stat", path, limit, str(error))
+        except (Unanswered, OSError):
+            pass
+        return None
+
+    with closing(BoundedCalls()) as bounded:
+        results: probing.ProbeResults = lazily("probing.observing", "observe")(
+            subject, seconds, show, device_of
+        )
+    return results
+
+
+def _st_dev(path: str) -> int:
+    return os.stat(path).st_dev  # noqa: PTH116 - pathlib drops a trailing slash
 
 
 def _boot_id() -> str:
