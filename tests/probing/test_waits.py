@@ -55,7 +55,7 @@ def test_a_sample(tmp_path: Path, call: str, state: str, expected: tuple[str, bo
     """Only sleeping tasks count; an open file is on the device of its mount, if that is listed."""
     task(tmp_path, 12, call, state)
     found = sample(HERE, "x86_64", lambda _path: HERE, tmp_path)
-    assert found == ({Wait("12", *expected)} if expected else set())
+    assert found == ({Wait("12", *expected, moment=call)} if expected else set())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,32 @@ def test_a_rename_is_where_its_path_leads(
 
     found = sample(HERE, "x86_64", device_of, tmp_path)
     assert asked == ([] if folder is None else [f"{place}/{folder}"])
-    assert found == {Wait("12", "rename", on_filesystem=here if folder is not None else None)}
+    known = here if folder is not None else None
+    assert found == {Wait("12", "rename", known, call)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "content", "seconds"),
+    [
+        ("io", "rchar: 1\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 0\nwrite_bytes: 9\n", 1),
+        ("io", "rchar: 1\nwchar: 9\nsyscr: 1\nsyscw: 3\nread_bytes: 0\nwrite_bytes: 0\n", 0),
+        ("syscall", "82 0x10 0x30 0x0 0x7ffe 0x7f00", 0),
+        ("stat", "12 (b) D 1 2 3", 1),
+    ],
+)
+def test_many_short_waits_are_no_long_one(
+    tmp_path: Path, changed: str, content: str, seconds: float
+) -> None:
+    """What a task has written since the last sample, it wrote after an earlier call."""
+    folder = task(tmp_path, 12, "82 0x10 0x20 0x0 0x7ffe 0x7f00", path="new\0")
+    io = "rchar: 1\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 0\nwrite_bytes: 0\n"
+    (folder / "io").write_text(io)
+    sampler = Sampler()
+    sampler.add(0, sample(HERE, "x86_64", lambda _path: HERE, tmp_path))
+    (folder / changed).write_text(content)
+    sampler.add(1, sample(HERE, "x86_64", lambda _path: HERE, tmp_path))
+    assert sampler.here("rename") == Waits(1, seconds)
+    assert sampler.anywhere("rename") == 1
 
 
 def test_an_unknown_machine_shows_nothing(tmp_path: Path) -> None:

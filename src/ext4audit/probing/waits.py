@@ -34,18 +34,22 @@ _AT_FDCWD = -100 & _DESCRIPTOR
 
 
 class Wait(NamedTuple):
-    """One task in fsync or rename. `on_filesystem` is None if its filesystem is not known."""
+    """One task in fsync or rename. `on_filesystem` is None if its filesystem is not known.
+
+    `moment` are the task's arguments and counters, which do not change during one system call.
+    """
 
     task: str
     call: str
     on_filesystem: bool | None
+    moment: str = ""
 
 
 class Waits(NamedTuple):
     """The waits in one system call: how many tasks waited, and the longest unbroken wait.
 
-    `longest_seconds` is the longest time in which every sample found the same task in the call.
-    It is one long wait or many short ones in a row: the kernel does not show which.
+    `longest_seconds` is the longest time in which every sample found the same task in the call,
+    with the same arguments, and without a read or write of this task since the sample before.
     """
 
     tasks: int = 0
@@ -69,12 +73,12 @@ class Sampler:
 
     def here(self, call: str) -> Waits:
         """Return the waits in one system call that are known to be on the filesystem."""
-        found = [
-            seconds
+        found = {
+            wait: seconds
             for wait, seconds in self._longest.items()
             if wait.call == call and wait.on_filesystem
-        ]
-        return Waits(len(found), max(found, default=0.0))
+        }
+        return Waits(len({wait.task for wait in found}), max(found.values(), default=0.0))
 
     def anywhere(self, call: str) -> int:
         """Return how many tasks waited in one system call, on any filesystem."""
@@ -118,17 +122,27 @@ def text(path: Path) -> str:
 
 def _wait(task: Path, device: int, calls: Mapping[int, str], device_of: DeviceOf) -> Wait | None:
     """Parse a task's syscall file: the call's number, and its arguments in hexadecimal."""
-    words = text(task / "syscall").split()
+    called = text(task / "syscall")
+    words = called.split()
     call = calls.get(int(words[0])) if len(words) > 1 and words[0].isdecimal() else None
     if call is None:
         return None
     arguments = [int(word, 16) for word in words[1:]]
     if call == FSYNC:
         found = _device_of_file(task, arguments[0] & _DESCRIPTOR)
-        return Wait(task.name, FSYNC, None if found is None else found == device)
-    folder = _folder_of_rename(task, call, arguments)
-    found = None if folder is None else device_of(folder)
-    return Wait(task.name, RENAME, None if found is None else found == device)
+    else:
+        folder = _folder_of_rename(task, call, arguments)
+        found = None if folder is None else device_of(folder)
+    here = None if found is None else found == device
+    return Wait(task.name, FSYNC if call == FSYNC else RENAME, here, called + _transfers(task))
+
+
+def _transfers(task: Path) -> str:
+    """Return the task's bytes and calls of reads and writes, empty if the kernel counts none.
+
+    The fields after them are bytes of the disk, which also change during one call.
+    """
+    return text(task / "io").partition("read_bytes:")[0]
 
 
 def _device_of_file(task: Path, descriptor: int) -> int | None:
