@@ -47,6 +47,21 @@ def test_flushes_are_counted(any_guest: Guest) -> None:
     assert flushes("write through") == 0
 
 
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [
+        ("spare", "healthy"),
+        ("mq, barrier", "healthy"),
+        ("mq, nobarrier", "affected"),
+        ("bio, barrier", "healthy"),
+        ("bio, nobarrier", "affected"),
+    ],
+)
+def test_a_spare_or_an_idle_path_is_not_flushed(guest: Guest, case: str, verdict: str) -> None:
+    """Only what is written has to be flushed, and either the map or a path counts that."""
+    assert result(guest["probe_idle_disks"][case], "fsync")["verdict"] == verdict
+
+
 def test_a_throttled_disk_stalls_the_rename(guest: Guest) -> None:
     """Beside a reader the rename waits for most of the file at 30 MiB/s."""
     found = guest["probe_rename"]

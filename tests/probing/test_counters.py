@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.facts.devices import BlockDevice, LoopDevice
+from ext4audit.facts.devices import BlockDevice, DmDevice, LoopDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.probing.counters import (
     BlockStat,
@@ -58,12 +59,44 @@ def test_devices_without_counters_are_left_out(tmp_path: Path) -> None:
     assert set(read_stats(["a", "b", "c"], tmp_path)) == {"a"}
 
 
+def test_the_paths_of_a_device_count_its_flushes(tmp_path: Path) -> None:
+    """A map of dm-multipath counts them itself or on a path, by its queue_mode; NVMe on a path."""
+    counters = {
+        "dm-0": 5, "dm-1": 7, "sda": 20, "sdb": 1,
+        "nvme0n1": 0, "nvme0c0n1": 3, "nvme0c1n1": 4, "nvme0c1n2": 50, "nvme1c0n1": 60,
+    }  # fmt: skip
+    for name, flushes in counters.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stat").write_text(f"{MIDDLE} {flushes} {flushes * 2}")
+    for name, uuid in (("dm-0", "mpath-3600"), ("dm-1", "LVM-1")):
+        (tmp_path / name / "dm").mkdir()
+        (tmp_path / name / "dm" / "uuid").write_text(f"{uuid}\n")
+        for path in ("sda", "sdb", "gone"):
+            (tmp_path / name / "slaves" / path).mkdir(parents=True)
+    found = read_stats(["dm-0", "dm-1", "nvme0n1", "sda"], tmp_path)
+    assert {name: (each.flushes, each.flush_ms) for name, each in found.items()} == {
+        "dm-0": (26, 52),
+        "dm-1": (7, 14),
+        "nvme0n1": (7, 14),
+        "sda": (20, 40),
+    }
+    for name in counters:
+        (tmp_path / name / "stat").write_text(OLD)
+    assert read_stats(["dm-0"], tmp_path)["dm-0"].flushes is None
+
+
 def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") -> BlockDevice:
     """Return a device; without `cache`, it is unknown whether the device has one."""
     limits = queue(write_cache=cache or Unknown("write_cache", Why.ABSENT))
     backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)))
     number = DeviceNumber(8, NAMES.index(name))
     return disk(name, number, limits, below=known(below), loop=backing if loop else None)
+
+
+def multipath(*paths: BlockDevice) -> BlockDevice:
+    """Return a map over some paths."""
+    dm = DmDevice("mpatha", "mpath-3600", known(()))
+    return replace(device("dm-0", *paths, cache="write back"), dm=dm)
 
 
 NAMES = ("dm-0", "loop0", "md0", "sda", "sda1", "sdb", "vda", "vda1")
@@ -81,8 +114,9 @@ DISK = device("vda", cache="write back")
         ),
         (device("loop0", DISK, loop=True, cache="write back"), [Disk("loop0", "write back")]),
         (device("dm-0", device("md0", DISK), DISK), [Disk("vda", "write back")]),
+        (device("md0", multipath(device("sda"), device("sdb"))), [Disk("dm-0", "write back")]),
     ],
-    ids=["disk", "partition", "array", "loop", "twice"],
+    ids=["disk", "partition", "array", "loop", "twice", "multipath"],
 )
 def test_flushes_are_counted_by_disks_and_loop_devices(
     stack: BlockDevice, disks: list[Disk]

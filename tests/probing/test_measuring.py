@@ -84,7 +84,7 @@ def test_flushes_are_counted_for_each_fsync(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, reported: list[float]
 ) -> None:
     """320 one-page appends are a sixteenth of 20 MiB; those of others are scaled to the time."""
-    idle, before, after = ({"vda": stat(flushes=count)} for count in (5, 5, 645))
+    idle, before, after = ({"vda": stat(count, count)} for count in (5, 5, 645))
     readings(monkeypatch, fsync, idle, before, after)
     found = fsync.measure(bench)
     assert (found.verdict.value, found.why) == ("healthy", "each fsync flushed vda")
@@ -293,7 +293,7 @@ def test_an_observation_counts_between_two_moments(
     monkeypatch.setattr(observing, "watch", watch)
     monkeypatch.setattr(observing, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
-    readings(monkeypatch, observing, {"vda": stat(3, 10)}, {"vda": stat(7, 50)})
+    readings(monkeypatch, observing, {"vda": stat(3, 10)}, {"vda": stat(23, 50)})
     fs = filesystem(name="vda", stack=known(disk(name="vda")), layout=None)
     progress: list[tuple[str, float]] = []
     with opened_directory(str(tmp_path)) as directory:
@@ -304,7 +304,7 @@ def test_an_observation_counts_between_two_moments(
     assert (value(flushed, "journal_commits"), value(flushed, "requested_commits")) == (20, 12)
     assert value(flushed, "mean_commit_ms") == 0.5
     assert [(each.writes, each.flushes, each.flush_wait_ms) for each in flushed.members] == [
-        (4, 40, 4)
+        (20, 40, 4)
     ]
     assert renamed.verdict.value == "healthy"
     assert value(renamed, "tasks_seen_waiting_in_rename_anywhere") == 1

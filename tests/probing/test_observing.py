@@ -32,8 +32,8 @@ def test_the_journal_of_the_kernel(text: str, expected: Journal | None) -> None:
 
 
 def stat(flushes: int | None) -> BlockStat:
-    """Return counters of a disk."""
-    return BlockStat(0, 0, 0, 0, flushes, None)
+    """Return counters of a disk that is written."""
+    return BlockStat(0, 900, 0, 0, flushes, None)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,7 @@ def test_commits_and_flushes(
 ) -> None:
     """Each commit of the journal flushes a volatile cache, unless barriers are off."""
     journal = None if commits is None else Journal(commits, commits, None)
-    found = judge_commits(journal, {"vda": stat(flushes)}, (Disk("vda", cache),), barrier)
+    spare = {"spare": stat(0)._replace(writes=9)}
+    disks = (Disk("vda", cache), Disk("spare", "write back"))
+    found = judge_commits(journal, {"vda": stat(flushes), **spare}, disks, barrier)
     assert found.verdict.value == verdict

@@ -26,21 +26,27 @@ BACK, THROUGH, UNSEEN = (
 @pytest.mark.parametrize(
     ("flushes", "fsyncs", "barrier", "verdict", "why"),
     [
-        ([Flushes(BACK, 2.0, 0)], 100, "barrier", "healthy", "each fsync flushed vda"),
-        ([Flushes(UNSEEN, 1.0, 0)], 100, "barrier", "healthy", "each fsync flushed vdc"),
-        ([Flushes(BACK, 0.0, 0)], 100, "nobarrier", "affected", "100 fsyncs flushed nothing"),
-        ([Flushes(UNSEEN, 0.0, 0)], 100, "", "affected", "vdc"),
-        ([Flushes(BACK, 2.0, 0), Flushes(UNSEEN, 0.0, 0)], 100, "barrier", "affected", "on vdc"),
-        ([Flushes(BACK, 1.5, 1.0)], 100, "barrier", "inconclusive", "other programs"),
-        ([Flushes(BACK, 0.5, 0)], 100, "barrier", "inconclusive", "other programs"),
-        ([Flushes(BACK, 2.0, 0)], 100, "nobarrier", "inconclusive", "by other programs"),
-        ([Flushes(THROUGH, 0.0, 0)], 100, "barrier", "healthy", "write through"),
-        ([Flushes(THROUGH, 0.0, 0)], 100, "nobarrier", "inconclusive", "no flush is needed"),
-        ([Flushes(THROUGH, 0.0, 0)], 100, "", "inconclusive", "no flush is needed"),
-        ([Flushes(BACK, None, 0)], 100, "barrier", "inconclusive", "Linux 5.5"),
+        ([Flushes(BACK, 2.0, 0, 900)], 100, "barrier", "healthy", "each fsync flushed vda"),
+        ([Flushes(UNSEEN, 1.0, 0, 900)], 100, "barrier", "healthy", "each fsync flushed vdc"),
+        ([Flushes(BACK, 0.0, 0, 900)], 100, "nobarrier", "affected", "100 fsyncs flushed nothing"),
+        ([Flushes(UNSEEN, 0.0, 0, 900)], 100, "", "affected", "vdc"),
+        (
+            [Flushes(BACK, 2.0, 0, 900), Flushes(UNSEEN, 0.0, 0, 900)],
+            100,
+            "barrier",
+            "affected",
+            "on vdc",
+        ),
+        ([Flushes(BACK, 1.5, 1.0, 900)], 100, "barrier", "inconclusive", "other programs"),
+        ([Flushes(BACK, 0.5, 0, 900)], 100, "barrier", "inconclusive", "other programs"),
+        ([Flushes(BACK, 2.0, 0, 900)], 100, "nobarrier", "inconclusive", "by other programs"),
+        ([Flushes(THROUGH, 0.0, 0, 900)], 100, "barrier", "healthy", "write through"),
+        ([Flushes(THROUGH, 0.0, 0, 900)], 100, "nobarrier", "inconclusive", "no flush is needed"),
+        ([Flushes(THROUGH, 0.0, 0, 900)], 100, "", "inconclusive", "no flush is needed"),
+        ([Flushes(BACK, None, 0, 900)], 100, "barrier", "inconclusive", "Linux 5.5"),
         ([], 100, "barrier", "inconclusive", "Linux 5.5"),
-        ([Flushes(BACK, 2.0, 0)], 10, "barrier", "healthy", "each fsync flushed vda"),
-        ([Flushes(BACK, 0.0, 0)], 9, "barrier", "inconclusive", "only 9 fsyncs"),
+        ([Flushes(BACK, 2.0, 0, 900)], 10, "barrier", "healthy", "each fsync flushed vda"),
+        ([Flushes(BACK, 0.0, 0, 900)], 9, "barrier", "inconclusive", "only 9 fsyncs"),
     ],
 )
 def test_flushes(
@@ -50,6 +56,34 @@ def test_flushes(
     found = fsync.judge(flushes, fsyncs, barrier)
     assert found.verdict.value == verdict
     assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("dry_writes", "barrier", "verdict", "why"),
+    [
+        (0, "barrier", "healthy", "each fsync flushed vda"),
+        (9, "barrier", "healthy", "each fsync flushed vda"),
+        (10, "barrier", "affected", "flushed nothing on vdc"),
+    ],
+)
+def test_a_disk_without_writes_needs_no_flush(
+    dry_writes: int, barrier: str, verdict: str, why: str
+) -> None:
+    """A spare or a failed member of an array gets neither; its superblock may be written."""
+    found = fsync.judge(
+        [Flushes(BACK, 2.0, 0, 900), Flushes(UNSEEN, 0, 0, dry_writes)], 100, barrier
+    )
+    assert found.verdict.value == verdict
+    assert why in found.why
+
+
+def test_without_writes_nothing_is_known() -> None:
+    """A device that counts no writes may count no flushes either."""
+    found = fsync.judge([Flushes(BACK, 0, 0, 9)], 100, "barrier")
+    assert (found.verdict.value, found.why) == (
+        "inconclusive",
+        "vda completed fewer than 10 writes",
+    )
 
 
 def stall(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.measurement import MemberFigures
+from ext4audit.layout import is_leaf_device
 
 SYS_BLOCK = Path("/sys/class/block")
 _READS, _WRITES, _WRITTEN, _WRITE_MS, _FLUSHES, _FLUSH_MS = 0, 4, 6, 7, 15, 16
 """Field indices in stat; a sector is 512 bytes on every device (Documentation/block/stat.rst)."""
 _SHORTEST = 11
+_NAMESPACE = re.compile(r"nvme(\d+)n(\d+)")
+_MULTIPATH = "mpath-"
 
 
 class BlockStat(NamedTuple):
@@ -39,6 +43,15 @@ class BlockStat(NamedTuple):
             self.write_ms - before.write_ms,
             difference(self.flushes, before.flushes),
             difference(self.flush_ms, before.flush_ms),
+        )
+
+    def with_flushes_of(self, others: Sequence[BlockStat]) -> BlockStat:
+        """Return the counters with the flushes of other devices added."""
+        if self.flushes is None or self.flush_ms is None:
+            return self
+        return self._replace(
+            flushes=self.flushes + sum(other.flushes or 0 for other in others),
+            flush_ms=self.flush_ms + sum(other.flush_ms or 0 for other in others),
         )
 
     @property
@@ -86,15 +99,34 @@ def parse_stat(text: str) -> BlockStat:
 
 def read_stats(names: Iterable[str], root: Path = SYS_BLOCK) -> dict[str, BlockStat]:
     """Return the counters of devices by name, without devices that cannot be read."""
-    found = ((name, _read_stat(root / name / "stat")) for name in names)
-    return {name: stat for name, stat in found if stat is not None}
+    found = ((name, _read_stat(root / name)) for name in names)
+    return {
+        name: stat.with_flushes_of([each for each in map(_read_stat, _paths(root / name)) if each])
+        for name, stat in found
+        if stat is not None
+    }
 
 
-def _read_stat(path: Path) -> BlockStat | None:
+def _read_stat(device: Path) -> BlockStat | None:
     try:
-        return parse_stat(path.read_text(encoding="utf-8"))
+        return parse_stat((device / "stat").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _paths(device: Path) -> Iterator[Path]:
+    """Yield the paths of a multipath device, any of which may count a flush.
+
+    A map of dm-multipath counts it itself if it queues requests, which is the default, and the
+    path that is used counts it if the map has queue_mode bio. NVMe always counts it on the path.
+    """
+    if found := _NAMESPACE.fullmatch(device.name):
+        yield from device.parent.glob(f"nvme{found[1]}c*n{found[2]}")
+    try:
+        if (device / "dm/uuid").read_text(encoding="utf-8").startswith(_MULTIPATH):
+            yield from (device.parent / path.name for path in (device / "slaves").iterdir())
+    except OSError:  # it is not device mapper
+        return
 
 
 def differences(
@@ -117,14 +149,14 @@ class Disk(NamedTuple):
 
 
 def flushed_disks(stack: BlockDevice) -> tuple[Disk, ...]:
-    """Return the devices that receive a filesystem's flushes: disks and loop devices.
+    """Return the devices that receive a filesystem's flushes: disks, loop and multipath devices.
 
-    md, device mapper and partitions do not count flushes (block/blk-flush.c), so the search goes
-    on below them. It ends at a loop device, as others flush the disk below it too.
+    md, other device mapper and partitions do not count flushes (block/blk-flush.c), so the search
+    goes on below them. It ends at a loop device, as others flush the disk below it too.
     """
     found: dict[str, Disk] = {}
-    for device in stack.descend(lambda each: each.loop is not None):
-        if device.loop is not None or not device.known_below:
+    for device in stack.descend(is_leaf_device):
+        if is_leaf_device(device) or not device.known_below:
             cache = for_wording(device.queue.write_cache, "")
             found[device.name] = Disk(device.name, cache or None)
     return tuple(found.values())

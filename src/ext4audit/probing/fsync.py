@@ -30,6 +30,8 @@ OVERWRITE_BYTES = 8192
 FILE_BYTES = 2 << 20
 MOST_APPENDS, MOST_OVERWRITES = 512, 256
 FEWEST = 10
+"""The fewest fsyncs, and the fewest writes of a disk that has to be flushed: a spare of an array
+gets none, and no flush either."""
 IDLE_SECONDS = 0.5
 APPEND_PART = 0.6
 """The fraction of the time that appends may take."""
@@ -39,11 +41,12 @@ HEALTHY = "at least 1 flush for each fsync on every disk with a volatile write c
 
 
 class Flushes(NamedTuple):
-    """The flushes that a disk completed per fsync, and those expected from other programs."""
+    """The flushes that a disk completed per fsync, those expected of others, and its writes."""
 
     disk: Disk
     per_fsync: float | None
     foreign_per_fsync: float
+    writes: int
 
 
 class _Phase(NamedTuple):
@@ -72,6 +75,7 @@ def measure(bench: Bench) -> Measurement:
             (others[disk.name].flushes or 0)
             * (appends.seconds / idle_seconds)
             / max(1, len(appends.latencies)),
+            counted[disk.name].writes,
         )
         for disk in disks
         if disk.name in counted and disk.name in others
@@ -102,7 +106,10 @@ def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
         return inconclusive(
             f"{names} report write through: no flush is needed, with or without barriers"
         )
-    return _judge_volatile(volatile, fsyncs, barrier)
+    written = [each for each in volatile if each.writes >= FEWEST]
+    if not written:
+        return inconclusive(f"{_names(volatile)} completed fewer than {FEWEST} writes")
+    return _judge_volatile(written, fsyncs, barrier)
 
 
 def _judge_volatile(volatile: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:

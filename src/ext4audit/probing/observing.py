@@ -150,7 +150,7 @@ def judge_commits(
     volatile = {
         disk.name: stats[disk.name].flushes
         for disk in disks
-        if disk.needs_flushes and disk.name in stats
+        if disk.needs_flushes and disk.name in stats and stats[disk.name].writes >= fsync.FEWEST
     }
     counted = {name: count for name, count in volatile.items() if count is not None}
     if journal is None:
@@ -158,7 +158,7 @@ def judge_commits(
     if journal.commits < FEWEST_COMMITS:
         return inconclusive(f"{journal.commits} commits of the journal are too few")
     if not counted:
-        return inconclusive("no disk with a volatile cache counts flushes")
+        return inconclusive("no disk with a volatile cache was written and counts flushes")
     dry = [name for name, count in counted.items() if count <= fsync.UNFLUSHED * journal.commits]
     if dry:
         return affected(f"{journal.commits} commits flushed nothing on {', '.join(dry)}")

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.support.devices import disk, md, mounted
+from lab.support.devices import disk, md, mounted, run
 from lab.support.scenario import JsonObject, scenario
 from support.program import run as run_program
 
@@ -37,6 +37,36 @@ def probe_options() -> JsonObject:
         "extents": _probe(wide, "extents", "delalloc"),
         "extents, nodelalloc": _probe(wide, "extents", *dioread),
     }
+
+
+@scenario()
+def probe_idle_disks() -> JsonObject:
+    """Probe fsync where a disk gets no writes, or is reached by several paths."""
+    one, two, three = (disk(f"raid{n:02}") for n in range(3))
+    found = {}
+    with md("1", [one, two]) as array:
+        run("mdadm", array, "--add-spare", three)
+        found["spare"] = _probe(array, "fsync", "noinit_itable")
+    run("mdadm", "--zero-superblock", three)
+    for mode in ("mq", "bio"):
+        for option in ("barrier", "nobarrier"):
+            with _multipath(mode, one, two) as device:
+                found[f"{mode}, {option}"] = _probe(device, "fsync", option, "noinit_itable")
+    return found
+
+
+@contextlib.contextmanager
+def _multipath(queue_mode: str, *paths: str) -> Iterator[str]:
+    """Create a map that uses the first path as long as it works."""
+    sectors = run("blockdev", "--getsz", paths[0]).strip()
+    groups = " ".join(f"round-robin 0 1 1 {path} 1000" for path in paths)
+    table = f"0 {sectors} multipath 2 queue_mode {queue_mode} 0 {len(paths)} 1 {groups}"
+    run("dmsetup", "create", "lab-paths", "--noudevsync", "-u", "mpath-lab", "--table", table)
+    run("dmsetup", "mknodes")
+    try:
+        yield "/dev/mapper/lab-paths"
+    finally:
+        run("dmsetup", "remove", "--noudevsync", "lab-paths")
 
 
 @scenario()

@@ -18,7 +18,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MODULES = (
     "virtio_pci virtio_blk 9p 9pnet_virtio overlay ext4 raid0 raid1 raid10 raid456 linear dm-mod "
     "dm-crypt dm-snapshot dm-thin-pool dm-raid loop nvme scsi_debug sd_mod aesni_intel aes_generic "
-    "ecb xts"
+    "ecb xts dm-multipath dm-round-robin"
 ).split()
 
 
