@@ -66,7 +66,7 @@ def test_the_paths_of_a_device_count_its_flushes(tmp_path: Path) -> None:
         "nvme0n1": 0, "nvme0c0n1": 3, "nvme0c1n1": 4, "nvme0c1n2": 50, "nvme1c0n1": 60,
     }  # fmt: skip
     for name, flushes in counters.items():
-        (tmp_path / name).mkdir()
+        (tmp_path / name / ("mq" if name != "nvme0n1" else "queue")).mkdir(parents=True)
         (tmp_path / name / "stat").write_text(f"{MIDDLE} {flushes} {flushes * 2}")
     for name, uuid in (("dm-0", "mpath-3600"), ("dm-1", "LVM-1")):
         (tmp_path / name / "dm").mkdir()
@@ -80,9 +80,30 @@ def test_the_paths_of_a_device_count_its_flushes(tmp_path: Path) -> None:
         "nvme0n1": (7, 14),
         "sda": (20, 40),
     }
+    assert {name: each.writes for name, each in found.items()} == {
+        "dm-0": 1336,
+        "dm-1": 1336,
+        "nvme0n1": 2 * 1336,
+        "sda": 1336,
+    }
     for name in counters:
         (tmp_path / name / "stat").write_text(OLD)
     assert read_stats(["dm-0"], tmp_path)["dm-0"].flushes is None
+
+
+def test_a_device_without_request_queues_counts_no_flush(tmp_path: Path) -> None:
+    """Its zero is none: the flushes of a persistent memory or of a ZFS volume are never counted."""
+    for name, folder in (("pmem0", "queue"), ("sda", "mq"), ("dm-0", "dm")):
+        (tmp_path / name / folder).mkdir(parents=True)
+        (tmp_path / name / "stat").write_text(NEW)
+    (tmp_path / "dm-0" / "dm" / "uuid").write_text("mpath-3600\n")
+    (tmp_path / "dm-0" / "slaves" / "sda").mkdir(parents=True)
+    found = read_stats(["pmem0", "sda", "dm-0"], tmp_path)
+    assert {name: each.flushes for name, each in found.items()} == {
+        "pmem0": None,
+        "sda": 968,
+        "dm-0": 968,
+    }
 
 
 def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") -> BlockDevice:

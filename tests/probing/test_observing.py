@@ -31,6 +31,14 @@ def test_the_journal_of_the_kernel(text: str, expected: Journal | None) -> None:
     assert parse_journal(text) == expected
 
 
+def test_a_disk_that_counts_no_flushes_proves_no_health() -> None:
+    """The other disk of the array was flushed; what it did is not known."""
+    disks = (Disk("vda", "write back"), Disk("pmem0", "write back"))
+    stats = {"vda": stat(200), "pmem0": stat(None)}
+    found = judge_commits(Journal(100, 100, None), stats, disks, "barrier")
+    assert found.verdict.value == "inconclusive"
+
+
 def stat(flushes: int | None) -> BlockStat:
     """Return counters of a disk that is written."""
     return BlockStat(0, 900, 0, 0, flushes, None)

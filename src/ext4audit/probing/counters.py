@@ -23,8 +23,8 @@ _MULTIPATH = "mpath-"
 class BlockStat(NamedTuple):
     """The requests that a device has completed since it was attached.
 
-    `flushes` and `flush_ms` are None before Linux 5.5, which does not count them. Flushes of a
-    partition are counted by its disk.
+    `flushes` and `flush_ms` are None if they are not counted: before Linux 5.5, by a partition,
+    whose disk counts them, and by a device without request queues (pmem, drbd, a ZFS volume).
     """
 
     reads: int
@@ -43,15 +43,6 @@ class BlockStat(NamedTuple):
             self.write_ms - before.write_ms,
             difference(self.flushes, before.flushes),
             difference(self.flush_ms, before.flush_ms),
-        )
-
-    def with_flushes_of(self, others: Sequence[BlockStat]) -> BlockStat:
-        """Return the counters with the flushes of other devices added."""
-        if self.flushes is None or self.flush_ms is None:
-            return self
-        return self._replace(
-            flushes=self.flushes + sum(other.flushes or 0 for other in others),
-            flush_ms=self.flush_ms + sum(other.flush_ms or 0 for other in others),
         )
 
     @property
@@ -99,19 +90,42 @@ def parse_stat(text: str) -> BlockStat:
 
 def read_stats(names: Iterable[str], root: Path = SYS_BLOCK) -> dict[str, BlockStat]:
     """Return the counters of devices by name, without devices that cannot be read."""
-    found = ((name, _read_stat(root / name)) for name in names)
-    return {
-        name: stat.with_flushes_of([each for each in map(_read_stat, _paths(root / name)) if each])
-        for name, stat in found
-        if stat is not None
-    }
+    found = ((name, _read_device(root / name)) for name in names)
+    return {name: stat for name, stat in found if stat is not None}
+
+
+def _read_device(device: Path) -> BlockStat | None:
+    """Return the counters of a device, with those that only its paths have."""
+    own = _read_stat(device)
+    paths = [stat for path in _paths(device) if (stat := _read_stat(path)) is not None]
+    if own is None or not paths:
+        return own
+    # An NVMe namespace with several paths counts nothing itself in Linux 6.1.
+    requests = _total(paths) if _NAMESPACE.fullmatch(device.name) else own
+    flushed = _total([own, *paths])
+    return requests._replace(flushes=flushed.flushes, flush_ms=flushed.flush_ms)
+
+
+def _total(stats: Sequence[BlockStat]) -> BlockStat:
+    flushes = [each.flushes for each in stats if each.flushes is not None]
+    flush_ms = [each.flush_ms for each in stats if each.flush_ms is not None]
+    return BlockStat(
+        sum(each.reads for each in stats),
+        sum(each.writes for each in stats),
+        sum(each.written_bytes for each in stats),
+        sum(each.write_ms for each in stats),
+        sum(flushes) if flushes else None,
+        sum(flush_ms) if flush_ms else None,
+    )
 
 
 def _read_stat(device: Path) -> BlockStat | None:
+    """Return the counters of one device; only one with request queues counts its flushes."""
     try:
-        return parse_stat((device / "stat").read_text(encoding="utf-8"))
+        found = parse_stat((device / "stat").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return found if (device / "mq").is_dir() else found._replace(flushes=None, flush_ms=None)
 
 
 def _paths(device: Path) -> Iterator[Path]:

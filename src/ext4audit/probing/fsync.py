@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.measurement import Figure, Measurement
+from ext4audit.facts.measurement import Figure, Measurement, ProbeVerdict
 from ext4audit.probing.bench import (
     Bench,
     BudgetExceeded,
@@ -93,23 +93,30 @@ def flushed_disks_of(fs: Filesystem) -> tuple[Disk, ...]:
 
 def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
     """Judge the flushes per fsync; `barrier` is the option token in force, empty if unknown."""
-    counted = [each for each in flushes if each.per_fsync is not None]
     if fsyncs < FEWEST:
         return inconclusive(f"only {fsyncs} fsyncs fit into the limits")
-    if not counted:
+    volatile = [each for each in flushes if each.disk.needs_flushes]
+    if flushes and not volatile:
+        return _judge_write_through(flushes, barrier)
+    uncounted = [each for each in volatile if each.per_fsync is None]
+    if len(uncounted) == len(volatile):
         return inconclusive("no device below the filesystem counts flushes (Linux 5.5 does)")
-    volatile = [each for each in counted if each.disk.needs_flushes]
-    if not volatile:
-        names = _names(counted)
-        if barrier == "barrier":
-            return healthy(f"no volatile write cache: {names} report write through")
-        return inconclusive(
-            f"{names} report write through: no flush is needed, with or without barriers"
-        )
-    written = [each for each in volatile if each.writes >= FEWEST]
+    written = [each for each in volatile if each not in uncounted and each.writes >= FEWEST]
     if not written:
         return inconclusive(f"{_names(volatile)} completed fewer than {FEWEST} writes")
-    return _judge_volatile(written, fsyncs, barrier)
+    found = _judge_volatile(written, fsyncs, barrier)
+    if uncounted and found.verdict is ProbeVerdict.HEALTHY:
+        return inconclusive(f"{found.why}; no flushes are counted by {_names(uncounted)}")
+    return found
+
+
+def _judge_write_through(flushes: Sequence[Flushes], barrier: str) -> Judged:
+    names = _names(flushes)
+    if barrier == "barrier":
+        return healthy(f"no volatile write cache: {names} report write through")
+    return inconclusive(
+        f"{names} report write through: no flush is needed, with or without barriers"
+    )
 
 
 def _judge_volatile(volatile: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:

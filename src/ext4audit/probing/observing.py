@@ -162,7 +162,12 @@ def judge_commits(
     dry = [name for name, count in counted.items() if count <= fsync.UNFLUSHED * journal.commits]
     if dry:
         return affected(f"{journal.commits} commits flushed nothing on {', '.join(dry)}")
-    if barrier == "barrier" and min(counted.values()) >= fsync.FLUSHED * journal.commits:
+    is_complete = len(counted) == len(volatile)
+    if (
+        barrier == "barrier"
+        and is_complete
+        and min(counted.values()) >= fsync.FLUSHED * journal.commits
+    ):
         return healthy(f"{journal.commits} commits, {min(counted.values())} flushes")
     return inconclusive("flushes were seen, but other programs may have caused them")
 
