@@ -99,6 +99,7 @@ def test_text_has_verdicts_members_and_skipped_probes() -> None:
         ([".", "--only", "x"], "--only: invalid value 'x' (choose from"),
         ([".", "--time", "0"], "--time"),
         ([".", "--observe", "0"], "--observe"),
+        ([".", "--only", ""], "--only: invalid value ''"),
         (["/nowhere"], "/nowhere"),
     ],
 )

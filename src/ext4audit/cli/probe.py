@@ -54,7 +54,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
     """Return the chosen probes in the order in which they run, without duplicates."""
-    words = [word.strip() for word in text.split(",")] if text else list(probing.PROBES)
+    words = [word.strip() for word in text.split(",")] if text is not None else list(probing.PROBES)
     choice = Choice(list(probing.PROBES))
     chosen = {choice.convert(word, None, None) for word in words}
     return tuple(name for name in probing.PROBES if name in chosen)
