@@ -69,6 +69,27 @@ def test_healthy_and_sick_options(
     assert low <= result["measured"][name] <= high, result["measured"]
 
 
+@pytest.mark.parametrize(("option", "verdict"), [("barrier", "healthy"), ("nobarrier", "affected")])
+def test_an_external_journal_is_judged_too(
+    tmp_path: Path, scratch: Callable[..., Scratch], option: str, verdict: str
+) -> None:
+    """The commits are on the device of the journal, and the reason names it."""
+    image = tmp_path / "journal"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    journal = scratch_run("losetup", "--find", "--show", str(image)).strip()
+    try:
+        scratch_run("mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096", journal)
+        one = scratch().make("-b", "4096", "-J", f"device={journal}", size=SIZE).mount(option)
+        _, report = probe(one.mount_point, "--only", "fsync")
+        one.unmount()
+    finally:
+        scratch_run("losetup", "--detach", journal)
+    (result,) = report["results"]
+    assert result["verdict"] == verdict, result
+    assert Path(journal).name in result["why"]
+
+
 def test_the_limits_are_kept(scratch: Callable[..., Scratch]) -> None:
     """At most --size is written, and at most 5 % of the free space."""
     one = scratch().make(size=SIZE).mount()

@@ -96,6 +96,19 @@ def test_flushes_are_counted_for_each_fsync(
     assert bench.budget.written_bytes == 321 * PAGE + filled + 161 * 8192
 
 
+def test_the_disk_of_an_external_journal_is_flushed_too() -> None:
+    """Where the device of the journal is not known, neither is what has to be flushed."""
+    stack, journal = known(disk(name="vda")), known(disk(name="vdb"))
+
+    def names(**given: Any) -> list[str]:
+        return [each.name for each in fsync.flushed_disks_of(filesystem(stack=stack, **given))]
+
+    assert names() == ["vda"]
+    assert names(journal_stack=journal) == ["vda", "vdb"]
+    assert names(journal_stack=stack) == ["vda"]
+    assert names(journal_stack=unknown("block device")) == []
+
+
 def test_a_device_that_counts_no_flushes_is_no_zero(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

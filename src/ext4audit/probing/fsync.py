@@ -86,9 +86,15 @@ def measure(bench: Bench) -> Measurement:
 
 
 def flushed_disks_of(fs: Filesystem) -> tuple[Disk, ...]:
-    """Return the disks that receive a filesystem's flushes, empty if its stack is unknown."""
-    stack = for_wording(fs.stack, None)
-    return flushed_disks(stack) if stack else ()
+    """Return the disks that receive a filesystem's flushes, empty if a stack is unknown.
+
+    An external journal is flushed too: the commits are there.
+    """
+    stacks = [fs.stack] if fs.journal_stack is None else [fs.stack, fs.journal_stack]
+    known = [stack for each in stacks if (stack := for_wording(each, None)) is not None]
+    if len(known) < len(stacks):
+        return ()
+    return tuple(dict.fromkeys(disk for stack in known for disk in flushed_disks(stack)))
 
 
 def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
