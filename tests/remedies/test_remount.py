@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption
+from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption, Mount
 from ext4audit.remedies.flags import remount_by_fstab
 from ext4audit.remedies.remount import (
     bind_command,
@@ -140,9 +140,7 @@ def in_force(fs: Filesystem, *names: str) -> list[EffectiveOption]:
 def test_options_go_back_to_their_baseline() -> None:
     """All at once; the rollback sets them as they are."""
     fs = mounted("commit=30", "nobarrier")
-    assert step_and_undo_lines(
-        revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))
-    ) == [
+    assert step_and_undo_lines(revert_steps(fs, in_force(fs, "commit", "barrier"))) == [
         "immediate: mount -o remount,rw,relatime,commit=5,barrier /dev/sda /data",
         (
             "verify: grep -q . /proc/fs/ext4/sda/options && "
@@ -155,7 +153,7 @@ def test_options_go_back_to_their_baseline() -> None:
         "rollback: mount -o remount,rw,relatime,commit=30,nobarrier /dev/sda /data",
     ]
     locked = mounted("nodioread_nolock")
-    steps = revert_steps(locked, locked.mounts[0], in_force(locked, "dioread_nolock"))
+    steps = revert_steps(locked, in_force(locked, "dioread_nolock"))
     assert step_and_undo_lines(steps) == [
         "immediate: mount -o remount,rw,relatime,dioread_nolock /dev/sda /data",
         (
@@ -168,13 +166,22 @@ def test_options_go_back_to_their_baseline() -> None:
 
 @pytest.mark.parametrize(
     ("token", "name", "at"),
-    [("nodelalloc", "delalloc", "/data"), ("nobarrier", "barrier", "/a\n"), ("resv", "resv", "/")],
+    [
+        ("nodelalloc", "delalloc", mount()),
+        ("nobarrier", "barrier", mount("/a\n")),
+        ("resv", "resv", mount()),
+        ("nobarrier", "barrier", mount()._replace(overmounted=True)),
+        ("nobarrier", "barrier", mount(flags=("ro",))),
+    ],
+    ids=["not by remount", "odd name", "no baseline", "hidden", "read-only mount"],
 )
-def test_no_command_if_a_remount_cannot_restore_the_option(token: str, name: str, at: str) -> None:
-    """An option that it may not change, an odd name, an option without a known baseline."""
-    fs = mounted(token)
+def test_no_command_if_a_remount_cannot_restore_the_option(
+    token: str, name: str, at: Mount
+) -> None:
+    """Because of the option, or of the only mount."""
+    fs = mounted(token, mounts=(at,))
     assert in_force(fs, name)
-    assert revert_steps(fs, mount(at), in_force(fs, name)) == ()
+    assert revert_steps(fs, in_force(fs, name)) == ()
 
 
 def test_remount_activates_the_options_of_an_entry() -> None:
@@ -194,7 +201,8 @@ def test_remount_activates_the_options_of_an_entry() -> None:
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -q . && "
         "! findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qxE 'relatime|noatime'"
     )
-    assert remount_by_fstab(filesystem(), mount("/a\n"), [], []) == ()
+    for at in (mount("/a\n"), mount()._replace(overmounted=True), mount(flags=("ro",))):
+        assert remount_by_fstab(filesystem(), at, changed, []) == ()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from support.hosts.evidence_loss import PASSING, improvement
 from support.hosts.fact_access import tracked
 from support.remedies.declared import undeclared
 from support.remedies.unquotable import unquotable, unwritten
+from support.remedies.unreachable import reached, unreachable
 
 SAMPLED_PAIRS = None if os.environ.get("EXT4AUDIT_LOSSES") == "all" else 5
 """How many pairs of facts are removed from each host; None means all pairs."""
@@ -62,6 +63,8 @@ def _fewer_facts_give_no_better_verdict(
     assert not missing, "\n".join(sorted(missing))
     words = {text for one in judged for text in without_words(one)}
     assert not words, "\n".join(sorted(words))
+    wrong = {text for one in judged for text in on_unreachable_mounts(one)}
+    assert not wrong, "\n".join(sorted(wrong))
     chance = random.Random(request.node.name)  # noqa: S311 - the same sample in each run
     improved = {each for one in judged for each in improvements_without(one, chance)}
     assert not improved, "\n".join(sorted(improved))
@@ -78,6 +81,17 @@ def without_words(judged: Judged) -> Iterator[str]:
             yield f"{rule.code}: {after}"
         remedies = (r for each in after.findings for r in each.remedies)
         yield from (f"{rule.code}: {text}" for r in remedies for text in unwritten(r))
+
+
+def on_unreachable_mounts(judged: Judged) -> Iterator[str]:
+    """Yield the commands that would change another mount than that of the judged filesystem."""
+    rule, fs, host, before = judged
+    if fs is None or not any(r.steps for each in before.findings for r in each.remedies):
+        return
+    for other in unreachable(fs):
+        after = engine.judge(rule, other, host)
+        remedies = (r for each in after.findings for r in each.remedies)
+        yield from (f"{rule.code}: {text}" for r in remedies for text in reached(r, other))
 
 
 def improvements_without(judged: Judged, chance: random.Random) -> Iterator[str]:

@@ -182,8 +182,10 @@ def remount_by_fstab(
     """Return the steps that put what an fstab entry sets in force.
 
     `changed` are the options that come into force, each with its present token; `flags` those of
-    the mount.
+    the mount. The result is empty if a remount would change another mount, or more than these.
     """
+    if not remountable(mount):
+        return ()
     where = quote(mount.mount_point)
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     checks = [plain(f"grep -qx {quote(intended)} {listed}") for intended, _ in changed]

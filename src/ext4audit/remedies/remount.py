@@ -206,17 +206,17 @@ def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
 
 
 @if_quotable
-def revert_steps(
-    fs: Filesystem, mount: Mount, options: Sequence[EffectiveOption]
-) -> tuple[Step, ...]:
+def revert_steps(fs: Filesystem, options: Sequence[EffectiveOption]) -> tuple[Step, ...]:
     """Return the steps that remount with the baseline of options that a mount call set.
 
-    The result is empty if an option has no known baseline or if a remount may not change it.
+    The result is empty if no mount can be remounted, if an option has no known baseline, or if a
+    remount may not change it.
     """
+    mount = usable_mount(fs)
     before = [typed(option.token) for option in options]
     after = [typed(option.baseline) for option in options if option.baseline]
     blocked = NOT_BY_REMOUNT.intersection(option.name for option in options)
-    if blocked or len(after) < len(options):
+    if mount is None or blocked or len(after) < len(options):
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     tokens = (quote(option.token) for option in options)

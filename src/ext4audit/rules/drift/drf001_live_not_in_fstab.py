@@ -113,7 +113,7 @@ def _finding(
                 *intent.cite()[1:],
             )
         ),
-        remedies=(*_keep(fs, host, tokens, intent), *_revert(fs, host, lost, flags, intent)),
+        remedies=(*_keep(fs, host, tokens, intent), *_revert(fs, host, lost, flags)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
         summary=f"{listed(tokens)} {verb(tokens)} in force but not in fstab",
     )
@@ -144,10 +144,10 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
 
 
 def _revert(
-    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: MountConfig
+    fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str]
 ) -> Iterator[Remedy]:
     """Yield the remount that reverts the options to what the next mount would set."""
-    steps = remedies.remount.revert_steps(fs, intent.mount, lost)
+    steps = remedies.remount.revert_steps(fs, lost)
     if flags or not steps:
         return
     after = [remedies.remount.typed(option.baseline) for option in lost if option.baseline]
