@@ -175,7 +175,7 @@ def test_unreadable_source_exits_2(
 def test_renderer_crash_exits_70(
     fmt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A renderer that raises ends the program with 70, and none of its output is written."""
+    """None of its output is written: exit 70, but UNKNOWN for Nagios, to which 70 is CRITICAL."""
 
     def crash(*_: object) -> str:
         raise KeyError("a bug")
@@ -183,8 +183,9 @@ def test_renderer_crash_exits_70(
     monkeypatch.setattr(scan_from, "audit_snapshot", audit_returning("critical"))
     module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
     monkeypatch.setattr(module, "render", crash)
-    assert run_program(["scan", "--from", SOURCE, "-f", fmt]) == 70
-    assert not capsys.readouterr().out
+    code, line = (3, "EXT4AUDIT UNKNOWN - internal error\n") if fmt == NAGIOS else (70, "")
+    assert run_program(["scan", "--from", SOURCE, "-f", fmt]) == code
+    assert capsys.readouterr().out == line
 
 
 @pytest.mark.parametrize(

@@ -455,6 +455,15 @@ def test_failed_output_does_not_affect_others(sources: list[str], tmp_path: Path
     assert "DUR001" in (tmp_path / "sarif").read_text()
 
 
+def test_plugin_with_a_failed_output_is_unknown() -> None:
+    """To Nagios, 70 is CRITICAL; the line that was written before stays the only one."""
+    words = ["-f", "nagios", "-o", "-", "-f", "csv", "-o", "/dev/full"]
+    done = run("scan", f"--from={HEALTHY}", *words)
+    assert done.returncode == 3
+    assert done.stdout.count("EXT4AUDIT ") == 1
+    assert "cannot write to /dev/full" in done.stderr
+
+
 @pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])
 @pytest.mark.parametrize(("place", "code"), [("/dev/full", 70), ("closed pipe", 141)])
 def test_failed_standard_output_does_not_affect_files(

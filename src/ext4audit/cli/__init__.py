@@ -308,6 +308,7 @@ EXIT_USAGE = 2
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
+_code_of_failure = lazily("cli.terminal.errors", "code_of_failure")
 
 
 def run_program(arguments: Sequence[str]) -> int:
@@ -327,7 +328,7 @@ def run_program(arguments: Sequence[str]) -> int:
     except OutputFailed as error:
         print_diagnostic(str(error), color=RED)
         discard(sys.stdout)
-        return EXIT_INTERNAL
+        return int(_code_of_failure(str(error), arguments, EXIT_INTERNAL))
     except BaseException as error:  # a crash has its own exit code
         if shortage_of(error):
             raise  # reported by __main__, which imports and opens nothing
@@ -336,7 +337,7 @@ def run_program(arguments: Sequence[str]) -> int:
         print_diagnostic("internal error; please report it with this text", color=RED)
         for line in traceback.format_exc().splitlines():
             print_diagnostic(line, color=RED)
-        return EXIT_INTERNAL
+        return int(_code_of_failure("internal error", arguments, EXIT_INTERNAL))
     return code
 
 
@@ -386,8 +387,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     why = lazily("cli.terminal.errors", "usage_error_text")(error, arguments)
     print_diagnostic(why, color=RED)
     print_error(f"Try '{_page(error, arguments)} --help' for help.")
-    code: int | None = lazily("cli.terminal.errors", "refuse_as_plugin")(why, arguments)
-    return EXIT_USAGE if code is None else code
+    return int(_code_of_failure(why, arguments, EXIT_USAGE))
 
 
 def _page(error: click.ClickException, arguments: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Usage errors in the wording of ext4audit, and the output of a misused Nagios plugin."""
+"""Usage errors in the wording of ext4audit, and the output of a Nagios plugin that failed."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ def _is_plugin(arguments: Sequence[str]) -> bool:
     )
 
 
-def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
-    """Print the status line of a misused Nagios plugin, and return its exit code.
+def code_of_failure(why: str, arguments: Sequence[str], code: int) -> int:
+    """Return the exit code of a run that failed: `code`, or that of a Nagios plugin.
 
-    Returns None for other formats. The code is UNKNOWN (Monitoring Plugins Development
-    Guidelines, "Plugin Return Codes": invalid command line arguments).
+    Nagios takes other codes than 0 to 3 for CRITICAL. A plugin prints its status line and ends
+    with UNKNOWN (Monitoring Plugins Development Guidelines, "Plugin Return Codes": invalid command
+    line arguments, and failures internal to the plugin).
     """
     if not _is_plugin(arguments):
-        return None
+        return code
     try:
         write(unknown_line(why), None)
     except (OutputFailed, BrokenPipeError):
