@@ -11,7 +11,7 @@ from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.builders import host
+from support.builders import host, mount
 from support.examples import examples
 from support.formats.github_markdown import RenderedPage
 from support.formats.sample_reports import (
@@ -181,6 +181,31 @@ def test_verbose_has_a_section_for_each_finding() -> None:
 def test_many_equal_filesystems_fit_in_a_comment() -> None:
     """GitHub refuses comments beyond 65,536 characters; 8 KB are enough here."""
     assert len(markdown_of(Audited("x", repeated_report(40, edits)))) < 8192
+
+
+def test_hundreds_of_volumes_fit_in_a_comment() -> None:
+    """A cell names the first of them and counts the others; -v has a row for each."""
+    node = repeated_report(300, edits)
+    volumes = tuple(
+        fs._replace(mounts=(mount(f"/var/lib/kubelet/pods/{number:036}/volumes/{number:080}"),))
+        for number, fs in enumerate(node.host.filesystems)
+    )
+    node = node._replace(host=node.host._replace(filesystems=volumes))
+    text = markdown_of(Audited("x", node))
+    cells = [row[2] for row in RenderedPage(text).rows if row[0] == "MEDIUM"]
+    assert [cell.partition(" and ")[2] for cell in cells] == ["250 more"] * 2
+    assert len(text) < 32768
+    whole = render([Audited("x", node)], PAGE._replace(verbosity=1))
+    assert all(fs.mount_points[0] in whole for fs in volumes)
+
+
+def test_cell_of_hundreds_of_hosts_names_the_first() -> None:
+    """The table of hosts has all of them."""
+    many = [Audited("x", repeated_report(1, edits), key=f"h{n}") for n in range(300)]
+    shown = RenderedPage(render(many, PAGE))
+    cells = [row[2] for row in shown.rows if row[0] == "MEDIUM"]
+    assert [cell.partition(" and ")[2] for cell in cells] == ["250 more"] * 2
+    assert [row[0] for row in shown.rows if row[0] == "h299"] == ["h299"]
 
 
 def test_rules_with_the_same_gap_share_a_line() -> None:

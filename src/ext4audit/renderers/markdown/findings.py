@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ext4audit.finding import Remedy, Step
+from ext4audit.finding import Remedy, Step, listed
 from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
@@ -21,8 +21,8 @@ from ext4audit.renderers.shared import (
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of, text_of
 
-_MOST_LINES = 50
-"""Maximum rows of the table of differences between findings with one cause."""
+_MOST = 50
+"""Maximum subjects in a cell, and rows of the table of differences of findings with one cause."""
 Group = Sequence[Row]
 """Rows with the same cause, or a single row."""
 
@@ -39,15 +39,17 @@ def _rule(row: Row) -> str:
 
 
 def _subjects(found: Sequence[Row | Gap]) -> str:
-    """Return the subjects; those of a named host are only counted if it has several."""
+    """Return the first subjects; those of a named host are only counted if it has several.
+
+    A Kubernetes node has hundreds of filesystems with names of 150 characters.
+    """
     by_host: dict[str, dict[str, None]] = {}
     for each in found:
         by_host.setdefault(each.host, {})[_subject(each)] = None
-    parts = (
-        f"{prose(host)} ({len(names)} places)" if host and len(names) > 1 else ", ".join(names)
-        for host, names in by_host.items()
-    )
-    return ", ".join(parts)
+    parts: list[str] = []
+    for host, names in by_host.items():
+        parts += [f"{prose(host)} ({len(names)} places)"] if host and len(names) > 1 else names
+    return listed(parts, _MOST)
 
 
 def _subject(row: Row | Gap) -> str:
@@ -107,9 +109,9 @@ def _differences(group: Group) -> Iterator[str]:
     differ = [columns[0], *(each for each in columns[1:] if len(set(each[1])) > 1)]
     if len(differ) > 1:
         lines = [*dict.fromkeys(zip(*(cells for _, cells in differ), strict=True))]
-        yield table([head for head, _ in differ], lines[:_MOST_LINES])
-        if len(lines) > _MOST_LINES:
-            yield f"{len(lines) - _MOST_LINES} more: `-v`"
+        yield table([head for head, _ in differ], lines[:_MOST])
+        if len(lines) > _MOST:
+            yield f"{len(lines) - _MOST} more: `-v`"
 
 
 def _main_remedy(row: Row) -> str:
