@@ -391,6 +391,16 @@ def test_suppression_of_a_skipped_rule_is_not_unmatched(
     assert "matches no finding" not in reported.out + reported.err
 
 
+def test_suppressed_findings_of_a_fleet_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host that is clean because all is accepted does not look like one without findings."""
+    (tmp_path / "policy").write_text(f'select = "DUR001"\n{ACCEPTED}')
+    sources = [f"--from=db{number}={NOBARRIER}" for number in range(2)]
+    assert run_program(["scan", *sources, "-q", "--config", str(tmp_path / "policy")]) == 0
+    assert " 2 clean; 2 suppressed; policy " in capsys.readouterr().out
+
+
 def test_unmatched_suppression_of_a_fleet_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

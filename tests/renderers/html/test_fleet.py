@@ -37,7 +37,7 @@ def test_result_and_totals_are_at_the_top() -> None:
     assert text_of(banner) == "Failed: 1 of 4 hosts have findings at medium or worse."
     assert "critical" in banner.get("class", "")
     findings, hosts = with_class(page, "totals")
-    assert text_of(findings) == "Findings: 1 critical"
+    assert text_of(findings) == "Findings: 1 critical 1 suppressed"
     assert text_of(hosts) == (
         "Hosts: 1 with findings at medium or worse 1 clean 1 incomplete 1 could not be read"
     )

@@ -6,6 +6,7 @@ import pytest
 
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
+from ext4audit.renderers.shared.subjects import SetAside
 
 LOW = FoundRule("PRF002", "auto-da-alloc-stall", Severity.LOW)
 HIGH = LOW._replace(worst=Severity.HIGH)
@@ -54,6 +55,19 @@ def test_verbose_lists_every_rule_and_severity() -> None:
         "LOW     PRF002 auto-da-alloc-stall       2 of 6 hosts  a, c",
         "INFO    SEC001 image-writable            1 of 6 hosts  b",
     ]
+
+
+def test_findings_that_do_not_count_are_counted_behind_the_hosts() -> None:
+    """They can be all that a clean host has; the numbers of a baseline are there with one only."""
+    aside = [SetAside(suppressed=2), SetAside(1, 3, 0), SetAside(0, 1, 4)]
+    lines = [HostLine(f"h{n}", (), 0, aside=each) for n, each in enumerate(aside)]
+    start = "0 with findings at medium or worse"
+    assert fleet_summary(*lines).text(ascii_only=False) == (
+        f"3 hosts: {start}, 3 clean; 3 suppressed, 4 in the baseline, 4 fixed\n"
+    )
+    assert fleet_summary(lines[0]).text(ascii_only=False) == (
+        f"1 host: {start}, 1 clean; 2 suppressed\n"
+    )
 
 
 def test_quiet_has_only_totals() -> None:

@@ -14,6 +14,7 @@ from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page, ndjson, visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine, worst_by_rule
+from ext4audit.renderers.shared.subjects import set_aside_of
 from ext4audit.report import EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -74,6 +75,7 @@ def audit_place(place: Place, job: Job) -> HostLine:
         groups=place.groups,
         used=used,
         undetermined=undetermined,
+        aside=set_aside_of(report),
     )
 
 

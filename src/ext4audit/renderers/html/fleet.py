@@ -12,6 +12,7 @@ from ext4audit.renderers import Audited, Page, chosen_groups, groups_of, named_h
 from ext4audit.renderers.html.finding import Badge, PagePart, Place, page_parts
 from ext4audit.renderers.html.host import (
     HostSection,
+    aside_chips,
     finding_chips,
     host_section,
     severity_chips,
@@ -138,7 +139,7 @@ def fleet_summary(entries: Sequence[Entry], page: Page) -> FleetSummary:
     found = sum((_severities(report) for report in reports), Counter[Severity]())
     return FleetSummary(
         banner=_banner(entries, page),
-        chips=tuple(severity_chips(found)),
+        chips=(*severity_chips(found), *aside_chips(reports)),
         hosts=tuple(_host_chips(entries, page)),
     )
 

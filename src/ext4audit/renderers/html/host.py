@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
@@ -30,8 +30,8 @@ from ext4audit.renderers.shared.subjects import (
     Subject,
     causes,
     causes_set_aside,
-    known_count,
     no_filesystem_text,
+    set_aside_of,
     subjects,
     traceback_lines,
     verdict_counts,
@@ -116,7 +116,7 @@ def finding_chips(report: Report, page: Page) -> tuple[Badge, ...]:
     is_complete = completeness(report, page.threshold) != INCOMPLETE
     if not badges and is_complete:
         badges = [Badge("no findings", "fine")]
-    badges += [Badge(f"{number} {state}", "info") for number, state in _aside(report) if number]
+    badges += aside_chips((report,))
     return (*badges, *(() if is_complete else (Badge(INCOMPLETE, "open"),)))
 
 
@@ -127,9 +127,19 @@ def severity_chips(found: Mapping[Severity, int]) -> Iterator[Badge]:
             yield Badge(f"{found[severity]} {severity.value}", severity.value)
 
 
-def _aside(report: Report) -> tuple[tuple[int, str], ...]:
-    """Return the number of findings that do not count, by reason."""
-    return (report.suppressed, "suppressed"), (known_count(report), "in the baseline")
+def aside_chips(reports: Iterable[Report]) -> Iterator[Badge]:
+    """Yield the numbers of findings that do not count, by reason."""
+    for number, state in _aside(reports):
+        yield Badge(f"{number} {state}", "info")
+
+
+def _aside(reports: Iterable[Report]) -> Iterator[tuple[int, str]]:
+    found = [set_aside_of(report) for report in reports]
+    numbers = (
+        (sum(each.suppressed for each in found), "suppressed"),
+        (sum(each.known for each in found), "in the baseline"),
+    )
+    yield from ((number, state) for number, state in numbers if number)
 
 
 def _banner(report: Report, page: Page) -> Badge:
@@ -180,7 +190,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 def _verdicts(report: Report) -> str:
     outcomes = verdict_counts(report)
     parts = [f"{outcomes[each]} {text}" for each, text in OUTCOME_TEXT.items() if outcomes[each]]
-    parts += [f"{counted(number, 'finding')} {state}" for number, state in _aside(report) if number]
+    parts += [f"{counted(number, 'finding')} {state}" for number, state in _aside((report,))]
     return ", ".join(parts)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, chosen_groups, in_force_text, visible
 from ext4audit.renderers.shared import USUAL_THRESHOLD, counted
+from ext4audit.renderers.shared.subjects import SetAside
 from ext4audit.report import Report
 from ext4audit.rule import Rule
 
@@ -52,7 +53,8 @@ class HostLine(NamedTuple):
     `unread` is why there is no report, without the path of the source. `matched` is true if an ext4
     filesystem was judged. `host` is the whole report, for formats that show all hosts together.
     `used` has the suppressions that matched. `undetermined` has the codes of the rules that lacked
-    some of their evidence. `groups` has the host's groups in the inventory.
+    some of their evidence. `groups` has the host's groups in the inventory. `aside` has the numbers
+    of findings that do not count.
     """
 
     name: str
@@ -66,6 +68,7 @@ class HostLine(NamedTuple):
     used: frozenset[object] = frozenset()
     undetermined: frozenset[str] = frozenset()
     groups: tuple[str, ...] = ()
+    aside: SetAside = SetAside()
 
 
 class FleetSums:
@@ -91,6 +94,7 @@ class FleetSums:
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
         self._unread, self._lacking = _Names(), _Names()
         self._rules: dict[FoundRule, _Names] = {}
+        self._aside = SetAside()
 
     @property
     def read(self) -> int:
@@ -107,6 +111,7 @@ class FleetSums:
             self._unread.add(f"{line.name} ({reason})", groups)
             return
         self.matched += line.matched
+        self._aside = self._aside.plus(line.aside)
         failing = [rule.worst.at_least(self._threshold) for rule in line.found]
         self._failing += any(failing)
         self._failing_incomplete += any(failing) and not line.complete
@@ -167,7 +172,10 @@ class FleetSums:
             yield f"{' ' * indent}in {', '.join(shares)}"
 
     def _totals(self) -> str:
-        """Return the number of hosts, then the numbers by result, which add up to it."""
+        """Return the number of hosts, then the numbers by result, which add up to it.
+
+        Findings that do not count are counted behind them: they can be all that a clean host has.
+        """
         clean = self.read - self._failing - self._incomplete
         also = f" ({self._failing_incomplete} incomplete)" if self._failing_incomplete else ""
         least = self._threshold.value
@@ -176,7 +184,8 @@ class FleetSums:
         parts += [f"{clean} clean"]
         parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
         parts += [f"{self._unread.count} unread"] if self._unread.count else []
-        end = in_force_text(self._in_force)
+        aside = ", ".join(self._aside.texts())
+        end = f"{aside and f'; {aside}'}{in_force_text(self._in_force)}"
         return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{end}"
 
 

@@ -102,9 +102,37 @@ def whose_error(rule: Rule) -> str:
     return "an error in a rule of the site" if rule.is_of_site else "a bug in ext4audit"
 
 
-def known_count(report: Report) -> int:
-    """Return the number of findings that are in the baseline and not suppressed."""
-    return sum(finding.known and finding.suppression is None for finding in report.findings)
+class SetAside(NamedTuple):
+    """The numbers of findings that do not count, and of those that are fixed since the baseline.
+
+    `known` are in the baseline and not suppressed; `fixed` is None without a baseline.
+    """
+
+    suppressed: int = 0
+    known: int = 0
+    fixed: int | None = None
+
+    def plus(self, other: SetAside) -> SetAside:
+        """Return the sums of both."""
+        fixed = [each.fixed for each in (self, other) if each.fixed is not None]
+        return SetAside(
+            self.suppressed + other.suppressed,
+            self.known + other.known,
+            sum(fixed) if fixed else None,
+        )
+
+    def texts(self) -> tuple[str, ...]:
+        """Return a text for each number, those of the baseline only with one."""
+        suppressed = [f"{self.suppressed} suppressed"] if self.suppressed else []
+        if self.fixed is None:
+            return tuple(suppressed)
+        return (*suppressed, f"{self.known} in the baseline", f"{self.fixed} fixed")
+
+
+def set_aside_of(report: Report) -> SetAside:
+    """Return the numbers of a report."""
+    known = sum(finding.known and finding.suppression is None for finding in report.findings)
+    return SetAside(report.suppressed, known, None if report.fixed is None else len(report.fixed))
 
 
 def is_shut_down(fs: Filesystem) -> bool:

@@ -11,8 +11,8 @@ from ext4audit.renderers import in_force_of, in_force_text
 from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
-    known_count,
     no_filesystem_text,
+    set_aside_of,
     subjects,
     verdict_counts,
 )
@@ -106,11 +106,12 @@ def _spaced(paragraphs: Iterator[_Paragraph]) -> Blocks:
 
 def summary_block(report: Report, look: Look) -> Prose:
     """Return the summary line: findings, checks passed, completeness, and the policy."""
+    aside = "".join(f", {each}" for each in set_aside_of(report).texts())
     return Prose(
         (
             Span(f"{counted(len(report.host.filesystems), 'filesystem')}: "),
             *_findings(report),
-            Span(f"{_set_aside(report)}; {_checks(report)}; "),
+            Span(f"{aside}; {_checks(report)}; "),
             _completeness(report, look.threshold),
             Span(f"{in_force_text(in_force_of(report.policy, report.knowledge))}."),
         )
@@ -133,14 +134,6 @@ def _findings(report: Report) -> tuple[Span, ...]:
     if set(severities) == {Severity.INFO}:
         return (Span("no problems; "), *spans[1:])
     return tuple(spans[1:]) if spans else (Span("no findings"),)
-
-
-def _set_aside(report: Report) -> str:
-    """Return the numbers of suppressed, known and fixed findings."""
-    parts = [f"{report.suppressed} suppressed"] if report.suppressed else []
-    if report.fixed is not None:
-        parts += [f"{known_count(report)} in the baseline", f"{len(report.fixed)} fixed"]
-    return "".join(f", {each}" for each in parts)
 
 
 def _checks(report: Report) -> str:
