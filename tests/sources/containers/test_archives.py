@@ -111,6 +111,22 @@ def test_real_tar_is_read(tmp_path: Path) -> None:
         assert not archive.is_directory("tree/nothing")
 
 
+@pytest.mark.parametrize("dialect", ["gnu", "posix"])
+def test_members_behind_a_sparse_file_of_many_parts_are_read(dialect: str, tmp_path: Path) -> None:
+    """GNU tar writes a map of more than four parts into blocks that the size does not count."""
+    with (tmp_path / "a-log").open("wb") as file:
+        for part in range(60):
+            file.seek(part << 20)
+            file.write(b"x" * 4096)
+    (tmp_path / "b").write_text("text")
+    packing = "tar", "-C", str(tmp_path), f"--format={dialect}", "-Sc", "a-log", "b"
+    written = subprocess.run(packing, capture_output=True, check=True).stdout
+    archive = read_tar(io.BytesIO(written))
+    assert archive.read("b") == b"text"
+    with pytest.raises(ArchiveError, match="a sparse file, not a regular file"):
+        archive.read(next(iter(archive.specials())))
+
+
 def test_only_wanted_members_are_in_memory() -> None:
     """The names of all members are known; the content of the others is not in memory."""
     content = tar(member("keep", b"1"), member("drop", b"2"))

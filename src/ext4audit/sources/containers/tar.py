@@ -43,6 +43,8 @@ _LARGEST_HEADER_BYTES = 1 << 20
 """The limit for all extension headers of one member together; a path has at most 4 KiB."""
 _READ_KEYS = frozenset({"path", "linkpath", "size"})
 _SPARSE = "GNU.sparse."
+_SPARSE_FLAG_AT, _SPARSE_MAP_FLAG_AT = 482, 504
+"""Where "is extended" is in a header, and in a further block of the map (GNU tar manual, D.1)."""
 TAR_MAGIC_AT = 257
 _BASE_256 = b"\x80"
 _REGULAR = frozenset(b"\x0007")
@@ -82,6 +84,8 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
         if kind in b"xgLK":
             extensions.add(kind, _padded(stream, size, _LARGEST_HEADER_BYTES))
             continue
+        if kind == ord("S"):
+            _skip_sparse_map(stream, block)
         _member(archive, stream, extensions.header(block, kind, size), wanted)
         extensions = _Extensions()
     if not stream.is_padded_to_its_end():
@@ -291,6 +295,16 @@ def _member(archive: MemoryArchive, stream: Stream, header: _Header, wanted: Wan
         return
     archive.add(header.path, _node(header))
     stream.skip(_whole_blocks(size))
+
+
+def _skip_sparse_map(stream: Stream, header: bytes) -> None:
+    """Skip the rest of the map of a sparse file, which GNU tar writes behind its header.
+
+    The size of the member leaves these blocks out. A flag in each says whether another follows.
+    """
+    has_more = header[_SPARSE_FLAG_AT]
+    while has_more:
+        has_more = stream.read(BLOCK_BYTES)[_SPARSE_MAP_FLAG_AT]
 
 
 def _node(header: _Header) -> Node:
