@@ -96,6 +96,12 @@ def test_a_fetch_tree_of_ansible_has_its_hosts_first(tmp_path: Path) -> None:
     ]
 
 
+def test_a_zip_is_a_host_that_cannot_be_read(tmp_path: Path) -> None:
+    """It is not read, but it was meant as evidence: a fleet must not be one host smaller."""
+    top = tree(tmp_path, db1_DOT_tar=b"x", db2_DOT_zip=b"PK\x03\x04")
+    assert found(top) == [("db1.tar", "db1"), ("db2.zip", "db2.zip")]
+
+
 def test_two_snapshots_of_one_folder_have_one_key(tmp_path: Path) -> None:
     """The caller rejects them, as the key is ambiguous."""
     top = tree(tmp_path, db1__a_DOT_tar=b"x", db1__b_DOT_tar=b"x")
@@ -127,6 +133,7 @@ def test_a_folder_of_one_host_with_more_than_its_evidence(tmp_path: Path) -> Non
         ("db1", TEXT, True),
         ("db1", gzip.compress(b"x", mtime=0), True),
         ("db1", b"\x28\xb5\x2f\xfd", True),
+        ("hosts.xlsx", b"PK\x03\x04", False),
         ("db1", b"", True),
         ("db1.txt", b"sudo: a password is required", True),
         ("README", b"About these hosts", False),

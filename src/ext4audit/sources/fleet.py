@@ -31,7 +31,7 @@ from ext4audit.sources.timeouts import BoundedCalls, answered_for, bounded_calls
 
 _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")
-_ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)(?:\.gpg)?$", re.IGNORECASE)
+_ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|zip)(?:\.gpg)?$", re.IGNORECASE)
 _OF_THE_COLLECTION = frozenset({"sos_logs", "sos_reports"})
 """The folders of `sos collect` itself, next to the archives of the hosts."""
 _ONE_HOST = ARCHIVE_MARKS | {MANIFEST}
