@@ -18,6 +18,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import run_program
 from ext4audit.engine import audit
+from ext4audit.parsers.devices_and_mounts import parse_lsblk_json
 from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.shared.subjects import subjects
 from ext4audit.report import Report, ReportSource
@@ -140,6 +141,24 @@ def test_time_grows_with_filesystems_that_need_a_second_look(
     """Ten times the copies, or filesystems of other namespaces, take less than 13 times as long."""
     few, many = times(build, FILESYSTEMS)
     assert many < MOST * few
+
+
+def test_time_grows_with_the_members_that_lsblk_lists() -> None:
+    """An array is listed below each of its members; its parents are collected once."""
+    few, many = best_pair(
+        lambda: relative_time(lambda: parse_lsblk_json(_members(2_000)), rounds=1),
+        lambda: relative_time(lambda: parse_lsblk_json(_members(20_000)), rounds=1),
+    )
+    assert many < MOST * few
+
+
+def _members(count: int) -> str:
+    array = {"name": "md0", "kname": "md0", "maj:min": "9:0"}
+    disks = (
+        {"name": f"d{index}", "kname": f"d{index}", "maj:min": f"8:{index}", "children": [array]}
+        for index in range(count)
+    )
+    return json.dumps({"blockdevices": list(disks)})
 
 
 def test_time_grows_with_the_filesystems_of_a_captured_directory(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ from ext4audit.renderers import Audited, Page, formats
 from ext4audit.renderers.json_v1 import render as json_v1
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
+from ext4audit.sources.archive import recognise
+from support.archives import contents
 from support.hosts.evidence_host import TAKEN_AT, HostSource
 from support.hosts.large_hosts import (
     many_bind_mounts,
@@ -41,6 +43,12 @@ from support.hosts.large_hosts import (
     many_mounted_copies,
     many_other_mounts,
     many_stacked_mounts,
+    sosreport_of_arrays,
+    sosreport_of_arrays_in_one_paragraph,
+    sosreport_of_loops,
+    sosreport_of_partitions,
+    sosreport_of_unlisted_disks,
+    supportconfig_of_disks,
 )
 from support.hosts.large_stacks import (
     FSTABS,
@@ -60,6 +68,14 @@ FREE = 1_000
 PAGE = Page("0.0", TAKEN_AT)
 MOUNTS = (many_bind_mounts, many_stacked_mounts, many_other_mounts, many_containers)
 FILESYSTEMS = (many_filesystems, many_mounted_copies, many_in_other_namespaces)
+ARCHIVES = (
+    sosreport_of_arrays,
+    sosreport_of_arrays_in_one_paragraph,
+    sosreport_of_loops,
+    sosreport_of_partitions,
+    sosreport_of_unlisted_disks,
+    supportconfig_of_disks,
+)
 Crowd = Callable[[int], HostSource]
 
 
@@ -127,6 +143,22 @@ def test_no_format_has_squares(build: Crowd) -> None:
     """This holds for findings of many filesystems, many findings of one, and many unknowns."""
     hosts = {count: build(count) for count in (FEW, MANY)}
     assert squares(lambda count: audited(hosts[count], formats().values())) == {}
+
+
+@pytest.mark.parametrize("files", ARCHIVES)
+def test_an_archive_has_no_squares(files: Callable[[int], contents.Files]) -> None:
+    """What an archive says about all devices is looked up for each of them, and not searched."""
+    captured = {
+        count: recognise(contents.archive(files(count), links=contents.SOS_LINKS))
+        for count in (FEW, MANY)
+    }
+
+    def read(count: int) -> None:
+        found = captured[count]
+        assert found is not None
+        assert len(assemble_host(found.source, found.taken_at).filesystems) >= count
+
+    assert squares(read) == {}
 
 
 def test_targets_have_no_squares() -> None:

@@ -276,12 +276,11 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
 def _deduplicated(devices: Iterable[LsblkDevice]) -> tuple[LsblkDevice, ...]:
     """Return the devices, each once with all its parents, in the order of their appearance."""
     found: dict[DeviceNumber, LsblkDevice] = {}
+    parents: dict[DeviceNumber, set[DeviceNumber]] = {}
     for device in devices:
-        first = found.setdefault(device.device_number, device)
-        if not device.parents <= first.parents:
-            merged = first._replace(parents=first.parents | device.parents)
-            found[device.device_number] = merged
-    return tuple(found.values())
+        found.setdefault(device.device_number, device)
+        parents.setdefault(device.device_number, set()).update(device.parents)
+    return tuple(each._replace(parents=frozenset(parents[n])) for n, each in found.items())
 
 
 def _lsblk_device(row: Mapping[str, str], unlisted: frozenset[str] = frozenset()) -> LsblkDevice:

@@ -205,6 +205,14 @@ def test_mdstat_has_chunk_missing_members_and_sync_action(
     assert tuple(found.get(key) for key in keys) == expected
 
 
+def test_mdstat_without_blank_lines_has_each_array_apart() -> None:
+    """The next array ends the lines of one."""
+    joined = DEGRADED.replace("\n\n", "\n")
+    names = ("md7", "md8", "md9", "md10", "md11")
+    apart = [attributes({"proc/mdstat": DEGRADED}, name) for name in names]
+    assert [attributes({"proc/mdstat": joined}, name) for name in names] == apart
+
+
 def test_mdstat_completes_the_state_of_an_old_mdadm() -> None:
     """The two are merged; for a member mdadm takes precedence."""
     text = DETAIL.replace("/dev/md127", "/dev/md9").replace("raid0", "raid1")

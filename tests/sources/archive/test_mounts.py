@@ -145,6 +145,13 @@ def test_mount_sources_of_ext4_by_device_number() -> None:
     }
 
 
+def test_a_path_longer_than_path_max_is_not_resolved() -> None:
+    """The directories above a path of many MiB would take terabytes."""
+    table = MountTable(MOUNTINFO)
+    assert table.resolve("/data" + "/a" * 2000) is not None
+    assert table.resolve("/data" + "/a" * 1_000_000) is None
+
+
 PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd\n"
 
 

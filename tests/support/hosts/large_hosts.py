@@ -185,6 +185,47 @@ def sosreport_of_arrays(count: int) -> contents.Files:
     return files
 
 
+def sosreport_of_arrays_in_one_paragraph(count: int) -> contents.Files:
+    """Return a sosreport of arrays whose /proc/mdstat has lost its blank lines."""
+    files = sosreport_of_arrays(count)
+    return {**files, "proc/mdstat": files["proc/mdstat"].replace("\n\n", "\n")}
+
+
+def sosreport_of_unlisted_disks(count: int) -> contents.Files:
+    """Return a sosreport with `count` filesystems on devices that only the mount table has."""
+    files = contents.sos_files()
+    rows = (
+        f"{index + 99} 25 253:{index + 50} / /m{index} rw - ext4 /dev/vx{index} rw\n"
+        for index in range(count)
+    )
+    return {**files, "proc/1/mountinfo": files["proc/1/mountinfo"] + "".join(rows)}
+
+
+def sosreport_of_partitions(count: int) -> contents.Files:
+    """Return a sosreport with `count` mounted partitions of one disk, listed by parted."""
+    files = sosreport_of_unlisted_disks(count)
+    rows = range(1, count + 1)
+    table = files["proc/1/mountinfo"].replace("/dev/vx", "/dev/vdx1")
+    listed = "".join(f" {row:3} {row * 2048}s {row * 2048 + 2047}s 2048s ext4\n" for row in rows)
+    files["proc/1/mountinfo"] = table
+    files["proc/partitions"] += " 253 49 9999 vdx\n" + "".join(
+        f" 253 {index + 50} 1024 vdx1{index}\n" for index in range(count)
+    )
+    unit = "Sector size (logical/physical): 512B/512B\n"
+    files["sos_commands/block/parted_-s_.dev.vdx_unit_s_print"] = unit + listed
+    return files
+
+
+def supportconfig_of_disks(count: int) -> contents.Files:
+    """Return a supportconfig with `count` mounted disks, and sections of as many files."""
+    partitions = "".join(f" 253 {index} 1024 vx{index}q\n" for index in range(count))
+    mounts = "".join(f"/dev/vx{index}q /m{index} ext4 rw 0 0\n" for index in range(count))
+    files = {f"/proc/{index}/status": "x\n" for index in range(count)}
+    files |= {"/proc/partitions": partitions, "/proc/mounts": mounts}
+    sections = (f"#==[ Configuration File ]===#\n# {path}\n{files[path]}\n" for path in files)
+    return {"basic-environment.txt": "", "proc.txt": "".join(sections)}
+
+
 def sosreport_of_loops(count: int) -> contents.Files:
     """Return a sosreport with `count` images on loop devices; `mount` lists all their files."""
     files = contents.sos_files()

@@ -33,6 +33,7 @@ MAPPER_LISTS = ("dmsetup info -c", "dmsetup info -C")
 """The command lines of sos and of Insights."""
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_UNSAFE = re.compile(r'["\\`$\x00-\x1f]')
 _SUPERBLOCK_COLUMNS = {"FSTYPE": "TYPE", "UUID": "UUID", "LABEL": "LABEL"}
 _BLKID_COLUMNS = {**_SUPERBLOCK_COLUMNS, "PARTUUID": "PARTUUID", "PARTLABEL": "PARTLABEL"}
 """The columns of lsblk and their keys in blkid; older blkid versions print no partition keys."""
@@ -253,6 +254,4 @@ def _line(device: Device, values: Mapping[str, str], shown: Mapping[str, str]) -
 
 
 def _quoted(value: str) -> str:
-    return "".join(
-        f"\\x{ord(each):02x}" if each in '"\\`$' or ord(each) < ord(" ") else each for each in value
-    )
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", value)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -46,6 +47,8 @@ _TAILS, _TAIL = "sos_strings/", ".tailed"
 _END = "#==[ End ]==#"
 _ABSENT = " - File not found"
 TIMED_OUT = "it timed out, and what it printed may be a part"
+_AFTER_ALL = "\U0010ffff"
+"""Sorts after all names in a directory."""
 _SAMPLE = 8
 """How many outputs are examined to determine whether the texts end with a newline."""
 _BLANK_AT_END = ("dumpe2fs", "udevadm", "parted", "fdisk")
@@ -243,9 +246,15 @@ class SupportconfigCapture:
     def children(self, path: str) -> tuple[str, ...] | None:
         """Return the names in a directory, or None if no file below it has a section."""
         prefix = path.rstrip("/") + "/"
-        inside = (file.removeprefix(prefix) for file in self._files if file.startswith(prefix))
+        first, last = (bisect_left(self._paths, end) for end in (prefix, prefix + _AFTER_ALL))
+        inside = (file.removeprefix(prefix) for file in self._paths[first:last])
         names = {name.partition("/")[0] for name in inside}
         return tuple(sorted(names)) or None
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """The sorted paths of the files, because many directories are looked up for each device."""
+        return sorted(self._files)
 
     def run(self, line: str) -> Sequence[Output]:
         """Return the outputs of a command line, regardless of the program's folder."""

@@ -5,7 +5,6 @@ Source: mdadm(8) 4.2, Detail.c, Documentation/admin-guide/md.rst, drivers/md/md.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -183,14 +182,19 @@ def _mdstat_arrays(mdstat: str) -> dict[str, dict[str, str]]:
 
     The layout stays unknown without offsets and sizes, but the device is known to be an array.
     """
-    lines = mdstat.split("\n")
     found: dict[str, dict[str, str]] = {}
-    for index, line in enumerate(lines):
-        array = _MDSTAT.fullmatch(line)
-        if array and array[1] not in found:
-            after = (lines[number] for number in range(index + 1, len(lines)))
-            following = itertools.takewhile(str.strip, after)
-            found[array[1]] = _mdstat_attributes(array[2], array[3], "\n".join(following))
+    array: re.Match[str] | None = None
+    following: list[str] = []
+    for line in [*mdstat.split("\n"), ""]:
+        began = _MDSTAT.fullmatch(line)
+        if array and (began or not line.strip()):
+            attributes = _mdstat_attributes(array[2], array[3], "\n".join(following))
+            found.setdefault(array[1], attributes)
+            array = None
+        if began:
+            array, following = began, []
+        else:
+            following.append(line)
     return found
 
 

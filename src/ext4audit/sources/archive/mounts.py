@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ext4audit.evidence import MOUNT_TABLE, UNKNOWN_NUMBER, Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
+from ext4audit.sources.containers import LONGEST_PATH
 
 UTAB = "/run/mount/utab"
 _HOST = "/host"
@@ -151,17 +152,22 @@ class MountTable:
             if match and match[3] in _EXT:
                 self.sources.setdefault(match[1], {})[_unescaped(match[4])] = None
                 self.places.setdefault(match[1], []).append(sysroot.rstrip("/") + match[2])
+        numbered = reversed(self.sources.items())  # the first number of a source counts
+        self._numbers = {source: number for number, sources in numbered for source in sources}
 
     def number_of(self, source: str) -> str | None:
         """Return the device number of the mount with this source path, or None."""
-        return next((number for number, paths in self.sources.items() if source in paths), None)
+        return self._numbers.get(source)
 
     def resolve(self, path: str) -> Known[str] | None:
         """Return the KEY=value lines of `ResolvePath`, or None if they are unknown.
 
         If a line of the table could not be parsed, only mount points are resolved: that line could
-        be a mount between the path and the mount found above it.
+        be a mount between the path and the mount found above it. The kernel resolves no path of
+        more than PATH_MAX; the tables of an archive can have one of many MiB.
         """
+        if len(path) > LONGEST_PATH:
+            return None
         ends = [index for index, character in enumerate(path) if character == "/"]
         above = (path, *(path[:end] or "/" for end in reversed(ends)))
         mount = next((self.at[place] for place in above if place in self.at), None)

@@ -24,7 +24,7 @@ _MODEL = re.compile(r'^    ATTRS\{model\}=="(.*)"$', re.MULTILINE)
 """The model attribute of a parent device; the first parent of a disk is its `device`."""
 _LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
 _PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
-_UNIT = re.compile(r"^Units.*\bsectors\b.*= (\d{1,19}) bytes", re.MULTILINE)
+_UNIT = re.compile(r"^Units(?=.*\bsectors\b).*= (\d{1,19}) bytes", re.MULTILINE)
 _PARTED = re.compile(r"\s*(\d{1,4})\s+(\d{1,19})s\s.*")
 _PARTED_UNIT = re.compile(r"^Sector size \(logical/physical\): (\d{1,6})B/", re.MULTILINE)
 _BLOCK = re.compile(r"/sys/(?:dev/block/(\d+:\d+)|(?:class/)?block/([^/]+))(?:/(.*))?")
@@ -118,6 +118,7 @@ class AttributeCollector:
         self._devices = devices
         self._known: dict[str, Attributes] = {}
         self._arrays = Arrays(capture)
+        self._starts: dict[str, dict[str, Known[str]]] = {}
         self.mapper = Mapper(capture)
 
     def attributes(self, device: Device) -> Attributes:
@@ -239,18 +240,26 @@ class AttributeCollector:
         disk = self._devices.by_number.get(device.parent) if device.parent else None
         if disk is None:
             return {}
-        listings = (
-            (f"parted -s {_path(disk)} unit s print", _PARTED_UNIT, _PARTED, _number(device)),
-            (f"fdisk -l {_path(disk)}", _UNIT, _PARTITION, _path(device)),
-        )
-        for line, unit_of, pattern, name in listings:
+        if disk.number not in self._starts:
+            self._starts[disk.number] = self._starts_on(_path(disk))
+        starts = self._starts[disk.number]
+        start = starts.get(_number(device)) or starts.get(_path(device))
+        return {"start": start} if start else {}
+
+    def _starts_on(self, disk: str) -> dict[str, Known[str]]:
+        """Return the starts of a disk's partitions, by number (parted) and by path (fdisk)."""
+        found: dict[str, Known[str]] = {}
+        for line, unit_of, pattern in (
+            (f"parted -s {disk} unit s print", _PARTED_UNIT, _PARTED),
+            (f"fdisk -l {disk}", _UNIT, _PARTITION),
+        ):
             output = output_of(self._capture, line)
             unit = unit_of.search(output.text)
-            for row in map(pattern.fullmatch, output.text.split("\n")):
-                if row and unit and row[1] == name:
+            for row in map(pattern.fullmatch, output.text.split("\n")) if unit else ():
+                if row and unit:
                     sectors = int(row[2]) * int(unit[1]) // 512
-                    return {"start": Known(str(sectors), output.origin)}
-        return {}
+                    found.setdefault(row[1], Known(str(sectors), output.origin))
+        return found
 
 
 def _number(device: Device) -> str:
