@@ -75,6 +75,9 @@ _DAMAGE = (
     "The ext2 superblock is corrupt",
 )
 """Messages of libext2fs about a superblock; an archive may have stdout and stderr in one file."""
+_JOURNAL_MESSAGE = "journal super"
+"""As in "… while reading journal super block" (a device that is cut off) and "Journal superblock
+magic number invalid!" (dumpe2fs 1.47.0, by test)."""
 _SIZE = re.compile(r"([0-9]{1,12})([kMG])")
 _UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _Fields: TypeAlias = Mapping[str, str]
@@ -185,6 +188,11 @@ def parse_damage(text: str) -> str:
 def damage_in_message(text: str) -> str:
     """Return libext2fs's first message about a damaged superblock, empty if there is none."""
     return min((message for message in _DAMAGE if message in text), key=text.find, default="")
+
+
+def stopped_at_journal(message: str) -> bool:
+    """Return whether dumpe2fs failed at the journal, after it had read a valid superblock."""
+    return _JOURNAL_MESSAGE in message.lower()
 
 
 def _header_end(text: str) -> int:

@@ -226,6 +226,21 @@ def test_an_unmounted_ext4_device_with_an_unread_superblock_is_a_subject(
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "Journal superblock magic number invalid!",
+        "dumpe2fs: Attempt to read block … short read while reading journal super block",
+    ],
+)
+def test_a_device_whose_journal_cannot_be_read_is_ext4(message: str) -> None:
+    """Without udev only dumpe2fs knows the type, and it stops there after the superblock."""
+    failed = Unknown("dumpe2fs", Why.FAILED, f"{message} (exit status 1)")
+    note = "not mounted, and dumpe2fs cannot read its journal"
+    assert resolve(with_disk(None, failed), "/dev/sdc") == Superblocks((SDC,), note)
+    assert resolve(with_disk("xfs", failed), "/dev/sdc") == NotExt4("not ext4: xfs")
+
+
+@pytest.mark.parametrize(
     ("fstype", "superblock", "expected"),
     [
         ("xfs", NO_MAGIC, NotExt4("not ext4: xfs")),

@@ -132,6 +132,19 @@ def test_an_unmounted_device_is_audited_from_its_superblock(scratch: Make) -> No
         run("losetup", "--detach", device)
 
 
+def test_an_unmounted_device_that_is_cut_off_is_reported(scratch: Make) -> None:
+    """Its journal is lost, and dumpe2fs fails; the superblock is whole, and HLT007 looks at it."""
+    one = scratch().make()
+    run("truncate", "-s", "1M", one.image)
+    device = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        done = cli("scan", "-f", "json", "--select", "HLT007", device)
+        assert done.returncode == 1, done.stderr
+        assert "is cut off" in done.stdout
+    finally:
+        run("losetup", "--detach", device)
+
+
 def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
     """An empty device is a usage error: nothing is audited, and the message says why."""
     one = scratch()

@@ -28,8 +28,10 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers import parse_resolved_path
+from ext4audit.parsers.dumpe2fs import stopped_at_journal
 from ext4audit.sources import RealPath, ResolvePath, Source
 
+UNREAD_SUPERBLOCK = "its superblock cannot be read"
 MAX_OVERLAY_DEPTH = 8
 """The limit for stacked overlays; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
 
@@ -154,8 +156,10 @@ class TargetResolver:
             return journal if superblock.value.is_journal else found
         devices = for_wording(list_devices(self.source), ())
         fstype = next((each.fstype for each in devices if each.device_number == number), None)
-        if fstype in EXT_FSTYPES:
-            return Superblocks((number,), "not mounted, and its superblock cannot be read")
+        at_journal = fstype is None and stopped_at_journal(superblock.detail)
+        if fstype in EXT_FSTYPES or at_journal:
+            what = "dumpe2fs cannot read its journal" if at_journal else UNREAD_SUPERBLOCK
+            return Superblocks((number,), f"not mounted, and {what}")
         if fstype is not None:
             return NotExt4(f"not ext4: {fstype}")
         if superblock.why is Why.FAILED:
