@@ -70,3 +70,8 @@ def test_the_last_mount_on_the_longest_mount_point_holds_a_path(
 def test_no_mount_is_made_up_where_the_table_has_no_root() -> None:
     """A truncated table is an example."""
     assert mount_of(TABLE[1:3], "/usr") is None
+
+
+def test_the_mount_of_a_path_beyond_path_max_is_that_of_its_beginning() -> None:
+    """No kernel resolves it; each of the directories above 20 MiB would be looked up."""
+    assert mount_of(TABLE, "/a" * 10_000_000) == mount_of(TABLE, "/a")

@@ -83,6 +83,7 @@ class UserOptions(NamedTuple):
 
 UTAB = "/run/mount/utab"
 USER = "user"
+PATH_MAX = 4096
 _KEPT_BY_MOUNT = ("_netdev", "x-", f"{USER}=", "uhelper=", "helper=")
 
 
@@ -110,6 +111,8 @@ def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
     """
     places = mounts_by_place(mounts)
     at = path.rstrip("/")
+    if len(at) > PATH_MAX:  # only an archive has such a path, and it can have many MiB
+        at = dirname(at[:PATH_MAX])
     while at not in places and at.strip("/"):
         at = dirname(at)
     place = at if at.strip("/") else "/"

@@ -152,6 +152,15 @@ def test_a_path_longer_than_path_max_is_not_resolved() -> None:
     assert table.resolve("/data" + "/a" * 1_000_000) is None
 
 
+def test_a_mount_point_longer_than_path_max_is_below_the_root() -> None:
+    """Its parent is not looked for among a million directories."""
+    long = "/a" * 1_000_000
+    mounts = f"/dev/vda1 / ext4 rw 0 0\n/dev/vda1 {long} ext4 rw 0 0\n"
+    table = mountinfo({"proc/mounts": mounts})
+    assert isinstance(table, Known)
+    assert table.value.split("\n")[1].startswith("2 1 ")
+
+
 PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd\n"
 
 

@@ -259,7 +259,7 @@ def _split_options(options: str) -> tuple[str, str]:
 
 def _parent(mount_point: str, before: Mapping[str, int]) -> int:
     """Return the line number of the parent mount: the last one whose mount point contains it."""
-    place = mount_point
+    place = mount_point if len(mount_point) <= LONGEST_PATH else "/"
     while place not in before and place.strip("/"):
         place = place.rpartition("/")[0]
     return before.get(place or "/", 0)
