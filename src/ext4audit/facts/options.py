@@ -6,14 +6,15 @@ verified; for earlier versions it is unknown, and nothing is concluded from it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ext4audit.facts import MOST_DIGITS, cached_by_identity, read_table
 from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.superblock import Superblock
 
 Version = tuple[int, ...]
 
@@ -239,6 +240,7 @@ NUMBERS = frozenset({"int", "optional-int"})
 LARGEST = 2**32 - 1
 """The highest number that any option accepts, on kernels that parse it as unsigned."""
 LARGEST_SIGNED = 2**31 - 1
+ONE_STRING_SINCE = (5, 17)  # a refused word in s_mount_opts voids all of it; before, the rest of it
 READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
 """Tested: 5.10 refuses a higher number and 6.1 accepts it; versions in between are unknown."""
 
@@ -298,6 +300,46 @@ def needs_journal(option: str) -> bool:
     key, _, value = option.partition("=")
     needed = ext4_options().get(key, {}).get("needs_journal", False)
     return value in needed if isinstance(needed, list) else bool(needed)
+
+
+def feature_needed_by(option: str) -> str:
+    """Return the feature without which ext4 refuses an option, "" if it needs none."""
+    return str(ext4_options().get(option.partition("=")[0], {}).get("needs_feature", ""))
+
+
+class StringWords(NamedTuple):
+    """The words of s_mount_opts that a mount applies, and the first that it refuses, or ""."""
+
+    applied: tuple[str, ...]
+    refused: str = ""
+
+
+def words_of_string(
+    superblock: Superblock,
+    upstream: Version | None,
+    fstype: str | None = None,
+    listed: Collection[str] | None = None,
+) -> StringWords:
+    """Return the words of s_mount_opts; without a version, all count as applied.
+
+    `listed` is the options file, if it is known: it lists the options that a vendor has added.
+    """
+    words = tuple(filter(None, superblock.mount_option_string.split(",")))
+    refuses = partial(_is_refused_in_string, superblock, upstream or (), fstype, listed)
+    refused = next(filter(refuses, words), "") if upstream else ""
+    before = words[: words.index(refused)] if refused else words
+    return StringWords(() if refused and (upstream or ()) >= ONE_STRING_SINCE else before, refused)
+
+
+def _is_refused_in_string(
+    on: Superblock, upstream: Version, fstype: str | None, listed: Collection[str] | None, word: str
+) -> bool:
+    if word.partition("=")[0] not in ext4_options():
+        return word in NOT_EXT4_OPTIONS or (listed is not None and word not in listed)
+    of_vendor = listed is not None and canonical(word) in listed
+    by_kernel = handling_of(word, upstream).handling is Handling.REFUSED and not of_vendor
+    lacks_feature = feature_needed_by(word) not in {"", *on.features}
+    return by_kernel or lacks_feature or is_refused_for(word, fstype or "")
 
 
 def _wrong(spec: Mapping[str, Any], value: str | None) -> str:

@@ -6,7 +6,7 @@ from ext4audit.assemble.options import option_layers
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.mount import Layer, Provenance
-from ext4audit.facts.options import spec_named
+from ext4audit.facts.options import spec_named, words_of_string
 from ext4audit.facts.superblock import Superblock
 from support.builders import kernel, superblock, unknown
 
@@ -120,6 +120,8 @@ def test_words_of_the_bit_field_are_options(name: str, word: str, token: str) ->
         ("noauto_da_alloc,nodelalloc,commit=30", "delalloc", "nodelalloc"),
         ("noauto_da_alloc,nodelalloc,commit=30", "commit", "commit=30"),
         ("commit=0", "commit", "commit=5"),
+        ("commit=0x1e", "commit", "commit=30"),
+        ("barrier=2", "barrier", "barrier"),
         ("dioread_lock", "dioread_nolock", "nodioread_nolock"),
         ("noload", "norecovery", "norecovery"),
         ("barrier,nobarrier", "barrier", "nobarrier"),
@@ -139,6 +141,58 @@ def test_only_whole_words_of_the_string_count(string: str) -> None:
     assert layers("barrier", fields={"mount_option_string": string}) == [
         (Provenance.KERNEL_DEFAULT, "barrier")
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "word", "fstype", "has_layer"),
+    [
+        ("6.18.44", "nouid32", "ext4", True),
+        ("6.18.44", "noatime", "ext4", False),
+        ("6.18.44", "ro", "ext4", False),
+        ("6.18.44", "commit=x", "ext4", False),
+        ("6.18.44", "noacl", "ext4", False),
+        ("5.10.262", "noacl", "ext4", True),
+        ("5.16.20", "noacl", "ext4", True),  # not known: no kernel near it was tested
+        ("6.18.44", "prjquota", "ext4", False),
+        ("6.18.44", "journal_ioprio=3", "ext4", True),
+        ("6.18.44", "journal_ioprio=3", "ext2", False),
+        ("6.18.44", "journal_ioprio=3", None, True),
+        (None, "noatime", "ext4", True),
+    ],
+)
+def test_a_word_that_the_kernel_refuses_voids_the_string(
+    release: str | None, word: str, fstype: str | None, *, has_layer: bool
+) -> None:
+    """Since Linux 5.17, none of the words is applied (5.10, 6.1 and 6.18 mounted)."""
+    found = layers("barrier", release, {"mount_option_string": f"nobarrier,{word}"}, fstype)
+    strings = [token for provenance, token in found if provenance is Provenance.SUPERBLOCK_STRING]
+    assert strings == (["nobarrier"] if has_layer else [])
+
+
+def test_older_kernels_apply_the_words_before_a_refused_one() -> None:
+    """Linux 5.10 parses one word after the other, and applies each at once."""
+    fields: dict[str, object] = {"mount_option_string": "nodelalloc,noatime,nobarrier"}
+    assert layers("delalloc", "5.10.262", fields)[-1][0] is Provenance.SUPERBLOCK_STRING
+    assert layers("barrier", "5.10.262", fields) == [(Provenance.KERNEL_DEFAULT, "barrier")]
+
+
+@pytest.mark.parametrize(
+    ("word", "listed", "applied"),
+    [
+        ("vendor_word", None, True),  # a vendor's kernel may take it
+        ("vendor_word", ("barrier", "vendor_word"), True),
+        ("vendor_word", ("barrier",), False),
+        ("noacl", ("noacl",), True),  # a vendor's kernel still takes it
+        ("noacl", ("acl",), False),
+    ],
+)
+def test_the_options_file_shows_whether_a_vendors_kernel_takes_a_word(
+    word: str, listed: tuple[str, ...] | None, *, applied: bool
+) -> None:
+    """A word that upstream does not have is refused if the file does not list it."""
+    on_disk = superblock(mount_option_string=f"nobarrier,{word}")
+    found = words_of_string(on_disk, (6, 18), "ext4", listed)
+    assert found == ((("nobarrier", word), "") if applied else ((), word))
 
 
 def test_the_layers_stand_in_the_order_of_application() -> None:

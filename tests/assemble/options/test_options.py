@@ -415,6 +415,57 @@ def test_without_a_journal_no_data_mode_is_in_force_whatever_the_bits_say() -> N
     assert resolve(file=NO_FILE, on_disk=on_disk).find("data") is None
 
 
+@pytest.mark.parametrize("file", [True, False])
+def test_without_a_journal_journal_data_still_turns_off_what_it_implies(*, file: bool) -> None:
+    """The kernel forgets the mode after it has obeyed it (5.10, 6.1 and 6.18 mounted)."""
+    on_disk = superblock(features=frozenset(), default_mount_options=("journal_data",))
+    states = {"data=ordered": "", "delalloc": "nodelalloc", "dioread_nolock": "nodioread_nolock"}
+    options = resolve(
+        file=options_file("6.1", states) if file else NO_FILE,
+        table="rw,nodelalloc,nodioread_nolock",
+        on_disk=on_disk,
+    )
+    for name, token in (("delalloc", "nodelalloc"), ("dioread_nolock", "nodioread_nolock")):
+        found = option(options, name)
+        assert (found.token, found.set_by) == (token, Provenance.IMPLIED)
+        assert (found.hidden, found.baseline) == (False, token)
+
+
+def test_only_a_remount_turns_on_what_journal_data_turns_off_without_a_journal() -> None:
+    """The kernel's default is then in force, but the next mount loses it (6.18 mounted)."""
+    on_disk = superblock(features=frozenset(), default_mount_options=("journal_data",))
+    options = resolve(file=options_file("6.1", {"data=ordered": ""}), table="rw", on_disk=on_disk)
+    found = option(options, "delalloc")
+    assert (found.token, found.set_by, found.baseline) == (
+        "delalloc",
+        Provenance.MOUNT,
+        "nodelalloc",
+    )
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "table", "baseline"),
+    [
+        (0, 0, "rw,resuid=1000", "resuid=0"),
+        (1000, 0, "rw,resuid=1000", None),
+        (0, 7, "rw,resuid=1000", None),
+        (None, None, "rw,resuid=1000", None),
+        (None, None, "rw", "resuid=0"),
+    ],
+)
+def test_an_owner_of_the_reserve_in_the_superblock_leaves_the_baseline_open(
+    uid: int | None, gid: int | None, table: str, baseline: str | None
+) -> None:
+    """The table lists resuid= whether a field or a mount sets it."""
+    token = "resuid=1000" if "resuid" in table else "resuid=0"
+    options = resolve(
+        file=options_file("6.1", {"resuid=0": token}),
+        table=table,
+        on_disk=superblock(reserved_uid=uid, reserved_gid=gid),
+    )
+    assert option(options, "resuid").baseline == baseline
+
+
 def test_quota_words_are_options_of_their_own() -> None:
     """The last line of the file joins them with commas; the parser returns separate tokens."""
     options = resolve(
@@ -776,7 +827,7 @@ def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounte
     An unreliable table is unreliable for switches only.
     """
     options = mounted.resolve(file=True, superblock_read=True)
-    implied = OFF_WITH_DATA_JOURNAL if mounted.in_force.get("data") == "data=journal" else {}
+    implied = mounted.implied_by(mounted.in_force)
     expected = {
         token
         for name, token in mounted.in_force.items()

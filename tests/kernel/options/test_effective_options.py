@@ -59,6 +59,64 @@ def test_superblock_string_hides_an_option(scratch: Make) -> None:
     assert hidden == {"noauto_da_alloc": Provenance.SUPERBLOCK_STRING}
 
 
+@pytest.mark.parametrize(
+    ("string", "token", "set_by"),
+    [
+        ("nobarrier,nouid32", "nobarrier", Provenance.SUPERBLOCK_STRING),
+        ("nobarrier,noatime", "barrier", Provenance.KERNEL_DEFAULT),
+        ("nobarrier,nodealloc", "barrier", Provenance.KERNEL_DEFAULT),
+        ("prjquota,nobarrier", "barrier", Provenance.KERNEL_DEFAULT),
+    ],
+)
+def test_a_refused_word_voids_the_whole_superblock_string(
+    scratch: Make, string: str, token: str, set_by: Provenance
+) -> None:
+    """The mount succeeds with none of the words, so none of them is anyone's setting."""
+    one = scratch().make()
+    run("debugfs", "-w", "-R", f"set_super_value mount_opts {string}", one.image)
+    option = effective(one.mount()).find("barrier")
+    assert option is not None
+    assert (option.token, option.set_by, option.baseline) == (token, set_by, token)
+
+
+def test_a_number_of_the_superblock_string_is_read_as_the_kernel_reads_it(scratch: Make) -> None:
+    """`commit=0x1e` is 30 seconds."""
+    option = effective(scratch().make().tune("-E", "mount_opts=commit=0x1e").mount()).find("commit")
+    assert option is not None
+    assert (option.token, option.set_by) == ("commit=30", Provenance.SUPERBLOCK_STRING)
+    assert option.baseline == "commit=30"
+
+
+def test_journal_data_turns_off_delayed_allocation_without_a_journal(scratch: Make) -> None:
+    """The kernel forgets the mode, but refuses delalloc, and only a remount sets it."""
+    one = scratch().make("-O", "^has_journal").tune("-o", "journal_data").mount()
+    option = effective(one).find("delalloc")
+    assert option is not None
+    assert (option.token, option.set_by, option.baseline) == (
+        "nodelalloc",
+        Provenance.IMPLIED,
+        "nodelalloc",
+    )
+    run("mount", "-o", "remount,delalloc", one.device, one.mount_point)
+    option = effective(one).find("delalloc")
+    assert option is not None
+    assert (option.token, option.set_by) == ("delalloc", Provenance.MOUNT)
+    one.unmount()
+    with pytest.raises(AssertionError, match="wrong fs type, bad option"):
+        one.mount("delalloc")
+
+
+def test_an_owner_of_the_reserve_in_the_superblock_is_no_mount_option(scratch: Make) -> None:
+    """The mount table lists resuid= wherever it comes from."""
+    option = effective(scratch().make().tune("-u", "1000").mount()).find("resuid")
+    assert option is not None
+    assert (option.token, option.set_by, option.baseline) == (
+        "resuid=1000",
+        Provenance.UNKNOWN,
+        None,
+    )
+
+
 def test_an_explicit_opposite_shows_what_the_superblock_would_have_set(scratch: Make) -> None:
     """`barrier` in a mount table proves that the superblock's default is nobarrier."""
     one = scratch().make().tune("-o", "nobarrier").mount("barrier")

@@ -10,6 +10,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ActiveProfile, Filesystem, Kernel, all_profiles
 from ext4audit.facts.mount import Layer, Provenance
+from ext4audit.facts.options import words_of_string
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur002_hidden_superblock_default import (
@@ -408,6 +409,38 @@ def test_remedy_on_a_real_filesystem(shell: RemedyShell) -> None:
     assert shell.state() == before
 
 
+@pytest.mark.parametrize(
+    ("string", "release", "what"),
+    [
+        ("nodelalloc,nouid32", "6.18.44", "which every mount applies"),
+        (
+            "nodelalloc,noatime",
+            "6.18.44",
+            "of which this kernel applies nothing, because it refuses noatime",
+        ),
+        (
+            "nouid32,noatime,nodelalloc",
+            "5.10.0-30-amd64",
+            "of which this kernel applies only nouid32, because it refuses noatime",
+        ),
+    ],
+)
+def test_a_string_that_the_kernel_refuses_sets_nothing(
+    string: str, release: str, what: str
+) -> None:
+    """The finding on the string says so, mounted or not, and names no option of it as hidden."""
+    fs = filesystem(superblock=known(superblock(mount_option_string=string)))
+    on = host(fs, kernel=known(kernel(release)))
+    (mounted,) = judge(check, fs, on).findings
+    assert mounted.message == f"The superblock has a string of mount options, {what}: {string}."
+    idle = fs._replace(alive=False, mounts=(), fstype=unknown("fstype"), options=unknown("options"))
+    (unmounted,) = judge(check, idle, on).findings
+    if "applies nothing" in what or "only" in what:
+        assert unmounted.message == mounted.message
+    else:
+        assert unmounted.message.startswith("The superblock sets nodelalloc, which no mount table")
+
+
 def test_string_overrides_bits() -> None:
     """An option that ext4 does not have is omitted, and an empty string sets nothing."""
     held = superblock(
@@ -415,10 +448,10 @@ def test_string_overrides_bits() -> None:
         mount_option_string="data=writeback,commit=30,bogus",
     )
     bits, string = Provenance.SUPERBLOCK_BITS, Provenance.SUPERBLOCK_STRING
-    assert set(on_disk_defaults(held)) == {
+    assert set(on_disk_defaults(held, words_of_string(held, None).applied)) == {
         OnDiskDefault("acl", "acl", bits),
         OnDiskDefault("barrier", "nobarrier", bits),
         OnDiskDefault("data", "data=writeback", string),
         OnDiskDefault("commit", "commit=30", string),
     }
-    assert on_disk_defaults(superblock(default_mount_options=())) == ()
+    assert on_disk_defaults(superblock(default_mount_options=()), ()) == ()

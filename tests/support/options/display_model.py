@@ -171,15 +171,20 @@ class Mounted:
     def _with_journal(self, tokens: dict[str, str]) -> dict[str, str]:
         return {n: t for n, t in tokens.items() if n != "data" or self.journal}
 
+    def implied_by(self, tokens: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what data=journal turns off, also where the kernel then forgets the mode."""
+        mode = tokens.get("data") if self.journal else self.from_bits.get("data")
+        return OFF_WITH_DATA_JOURNAL if mode == "data=journal" else {}
+
     def _with_effects(self, tokens: dict[str, str]) -> dict[str, str]:
-        journals = self.journal and tokens.get("data") == "data=journal"
-        return self._with_journal({**tokens, **(OFF_WITH_DATA_JOURNAL if journals else {})})
+        return self._with_journal({**tokens, **self.implied_by(tokens)})
 
     def _accepted(self, tokens: Mapping[str, str]) -> dict[str, str]:
         """Return what the kernel accepts: no data= without journal, no delalloc if journalled."""
         refused = {"data"} if not self.journal else set()
-        data = self.given.get("data", self.string.get("data", self.from_bits.get("data")))
-        if self.journal and data == "data=journal":
+        stored = self.from_bits.get("data")
+        data = self.given.get("data", self.string.get("data", stored)) if self.journal else stored
+        if data == "data=journal":
             refused |= set(OFF_WITH_DATA_JOURNAL)
         return {name: token for name, token in tokens.items() if name not in refused}
 

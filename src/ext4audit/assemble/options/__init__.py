@@ -7,15 +7,18 @@ The mount table lists a switch only if it differs from the result of the first t
 """
 
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from ext4audit.assemble.options.listings import (
+    WITHOUT_A_LAYER,
     OptionSources,
     OptionTokens,
     provenance_of_listed,
     read_tokens,
     unlisted_layer,
+    upstream_of,
 )
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, origin_of
 from ext4audit.facts.host import Kernel
@@ -26,7 +29,9 @@ from ext4audit.facts.options import (
     NOT_EXT4_FSTYPE_DEFAULTS,
     OptionSpec,
     all_options,
+    recognize,
     spec_named,
+    words_of_string,
 )
 from ext4audit.facts.superblock import Superblock
 
@@ -86,7 +91,8 @@ def _gap(sources: OptionSources) -> Unknown | None:
 def _resolver(
     name: str, spec: OptionSpec | None, tokens: OptionTokens, sources: OptionSources
 ) -> "_OptionResolver":
-    layers = option_layers(spec, sources.kernel, sources.superblock, sources.fstype) if spec else ()
+    read = (sources.kernel, sources.superblock, sources.fstype, sources.listed)
+    layers = option_layers(spec, *read) if spec else ()
     return _OptionResolver(name, spec, layers, tokens, sources)
 
 
@@ -147,18 +153,21 @@ class _OptionResolver(NamedTuple):
     def _unlisted_layer(self) -> Layer | None:
         """Return the layer that is in effect if the mount table does not list the option.
 
-        None without the superblock, which can set the opposite of the kernel's default.
+        None without the superblock, which can set the opposite of the kernel's default, and if the
+        kernel, which may refuse the superblock's string, is unknown.
         """
         if not self._absence_has_meaning or not isinstance(self.sources.superblock, Known):
             return None
-        if self.spec is None:
+        in_string = any(each.provenance is Provenance.SUPERBLOCK_STRING for each in self.layers)
+        if self.spec is None or (in_string and isinstance(self.sources.kernel, Unknown)):
             return None
         return unlisted_layer(self.spec, self.layers)
 
     def _set_by(self, token: str) -> Provenance:
         """Return the provenance of the token in effect."""
-        if IMPLIED_BY_DATA_JOURNAL.get(self.name) == token and self._journals_data():
-            return Provenance.IMPLIED
+        implied = IMPLIED_BY_DATA_JOURNAL.get(self.name)
+        if implied and self._journals_data():
+            return Provenance.IMPLIED if token == implied else Provenance.MOUNT
         provenances = [layer.provenance for layer in self.layers if layer.token == token]
         below_mount = bool(provenances) and self.layers[-1].token == token
         if below_mount and provenances[-1] in SUPERBLOCK_PROVENANCE:
@@ -179,13 +188,34 @@ class _OptionResolver(NamedTuple):
         return Provenance.SUPERBLOCK if inferred else Provenance.UNKNOWN
 
     def _journals_data(self) -> bool:
-        """Return whether data=journal is in effect; the table hides it if set by the superblock."""
+        """Return whether data=journal is in effect; the table hides it if set by the superblock.
+
+        Without a journal, the kernel forgets a mode of the superblock after it has obeyed it.
+        """
         data = self._data().in_force()
-        return data is not None and data[0] == DATA_JOURNAL
+        return data[0] == DATA_JOURNAL if data else self._superblock_journals_data()
+
+    def _superblock_journals_data(self) -> bool:
+        """Return whether the superblock sets data=journal, with or without a journal."""
+        sources, layers = self.sources, list[Layer]()
+        if isinstance(sources.superblock, Known):
+            read = (sources.superblock, sources.kernel, sources.fstype, sources.listed)
+            layers += _superblock_layers(spec_named("data"), *read)
+        return any(layer.token == DATA_JOURNAL for layer in layers[-1:])
 
     def _data(self) -> "_OptionResolver":
         """Return the resolver of the option `data`, which implies the states of other options."""
         return _resolver("data", spec_named("data"), self.tokens, self.sources)
+
+    def _may_be_in_field(self, superblock: Superblock) -> bool:
+        """Return whether a field of the superblock that is no layer may set the option.
+
+        The table lists it if a field or a mount does.
+        """
+        owners = (superblock.reserved_uid, superblock.reserved_gid)
+        is_listed = self.listed is not None or self.sources.mount_table is None
+        by_kernel = self.layers[-1].provenance is Provenance.KERNEL_DEFAULT
+        return self.name in WITHOUT_A_LAYER and is_listed and by_kernel and owners != (0, 0)
 
     def _hidden(self, token: str, set_by: Provenance) -> bool:
         """Return whether the option differs from the kernel's default and the table hides it."""
@@ -204,11 +234,12 @@ class _OptionResolver(NamedTuple):
         """
         if self.spec is None:
             return None
-        if isinstance(self.sources.superblock, Known) and self.layers:
+        found = self.sources.superblock
+        if isinstance(found, Known) and self.layers:
             implied = IMPLIED_BY_DATA_JOURNAL.get(self.name)
-            if implied and any(each.token == DATA_JOURNAL for each in self._data().layers[-1:]):
+            if implied and self._superblock_journals_data():
                 return implied
-            return self.layers[-1].token
+            return None if self._may_be_in_field(found.value) else self.layers[-1].token
         compared = self.name == "data" or not self.spec.has_value
         if not (self._table_is_reliable and compared):
             return None
@@ -219,9 +250,16 @@ class _OptionResolver(NamedTuple):
 
 
 def option_layers(
-    spec: OptionSpec, kernel: Evidence[Kernel], superblock: Evidence[Superblock], fstype: str | None
+    spec: OptionSpec,
+    kernel: Evidence[Kernel],
+    superblock: Evidence[Superblock],
+    fstype: str | None,
+    listed: Collection[str] | None = None,
 ) -> tuple[Layer, ...]:
-    """Return the layers of an option below mount(2), in the order of application."""
+    """Return the layers of an option below mount(2), in the order of application.
+
+    `listed` is the options file, if it is known.
+    """
     if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
         # Without a journal, ext4_fill_super() clears the data mode that the bits set.
         return ()
@@ -230,7 +268,7 @@ def option_layers(
     if default is not None and isinstance(kernel, Known):
         layers.append(Layer(Provenance.KERNEL_DEFAULT, default, f"Linux {kernel.value.release}"))
     if isinstance(superblock, Known):
-        layers += _superblock_layers(spec, superblock.value, superblock.origin)
+        layers += _superblock_layers(spec, superblock, kernel, fstype, listed)
     return tuple(layers)
 
 
@@ -282,20 +320,26 @@ def _field(option: str, superblock: Superblock) -> str | None:
     return stripe_of(superblock) if option == "stripe" else None
 
 
-def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) -> list[Layer]:
-    layers = []
+def _superblock_layers(
+    spec: OptionSpec,
+    superblock: Known[Superblock],
+    kernel: Evidence[Kernel],
+    fstype: str | None,
+    listed: Collection[str] | None,
+) -> Iterator[Layer]:
+    """Yield the layers of the superblock; without a journal, the kernel drops those of `data`."""
+    found, origin = superblock.value, superblock.origin
     bits = [
         spec.superblock_bits[name]
-        for name in superblock.default_mount_options
+        for name in found.default_mount_options
         if name in spec.superblock_bits
     ]
     if bits:
-        layers.append(Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin))
-    field = _field(spec.name, superblock)
+        yield Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin)
+    field = _field(spec.name, found)
     if field is not None:
-        layers.append(Layer(Provenance.SUPERBLOCK_FIELD, field, origin))
-    words = filter(None, superblock.mount_option_string.split(","))
-    in_string = [token for token in map(spec.recognize, words) if token]
+        yield Layer(Provenance.SUPERBLOCK_FIELD, field, origin)
+    words = words_of_string(found, upstream_of(kernel), fstype, listed).applied
+    in_string = [token for named, token in filter(None, map(recognize, words)) if named == spec]
     if in_string:
-        layers.append(Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin))
-    return layers
+        yield Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin)

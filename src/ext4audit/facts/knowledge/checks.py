@@ -40,8 +40,8 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
     """Refuse an invalid entry of option_grammar."""
     place: Place = (name,)
     check_name(name, NAME, "the name of a mount option")
-    keys = ("value", "with_value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
-    known = (*keys, "source", "confirmed")
+    keys = ("value", "with_value", "most", "needs_journal", "needs_feature")
+    known = (*keys, *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS, "source", "confirmed")
     check_keys(place, entry, known, near)
     if isinstance(entry.get("value"), list):
         if not all(isinstance(each, str) for each in entry["value"]):
@@ -53,6 +53,7 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
         check_kind(place, entry, "needs_journal", bool, "true, false, or a list of values")
     else:
         texts_of(place, entry, "needs_journal")
+    check_form(place, entry, "needs_feature", NAME, "the name of a feature")
     for key in FLAGS_OF_OPTIONS:
         check_kind(place, entry, key, bool, "true or false")
     _check_bounds(place, entry)

@@ -7,11 +7,19 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
-from ext4audit.facts.options import all_options, recognize
+from ext4audit.facts.options import StringWords, all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import PLACES, cite_fstab, cite_mount_table, pronoun, series, verb
+from ext4audit.rules.shared import (
+    PLACES,
+    cite_fstab,
+    cite_mount_table,
+    pronoun,
+    series,
+    stored_words,
+    verb,
+)
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
 from ext4audit.rules.shared.mount_config import refused_at_boot
 
@@ -107,12 +115,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if any(_may_be_hidden(option) for option in options.options):
         need(host.kernel)
     if isinstance(fs.superblock, Known):  # else the listing is complete
-        raise_for(_not_known_to_be_off(fs.superblock.value, options))
+        raise_for(_not_known_to_be_off(_stored(fs, host), options))
 
 
-def _not_known_to_be_off(superblock: Superblock, options: EffectiveOptions) -> Iterator[Unknown]:
+def _not_known_to_be_off(
+    stored: Sequence["OnDiskDefault"], options: EffectiveOptions
+) -> Iterator[Unknown]:
     """Yield the unknowns that leave open whether a mount turned off what the superblock sets."""
-    stored = (each for each in on_disk_defaults(superblock) if each.token in DANGEROUS)
     for token in (options.token(each.name) for each in stored):
         if options.gap is not None and isinstance(token, Unknown):
             yield token
@@ -137,8 +146,10 @@ class OnDiskDefault(NamedTuple):
     set_by: Provenance
 
 
-def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
+def on_disk_defaults(superblock: Superblock, words: Sequence[str]) -> tuple[OnDiskDefault, ...]:
     """Return the options that a mount without options takes from the superblock.
+
+    `words` are those of its string that the kernel applies.
 
     The string is applied after the bits and wins (ext4_fill_super(), Linux 6.12). Without a
     journal there is no data mode.
@@ -148,12 +159,17 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
         for bit, token in spec.superblock_bits.items():
             if bit in superblock.default_mount_options:
                 found[spec.name] = OnDiskDefault(spec.name, token, Provenance.SUPERBLOCK_BITS)
-    tokens = filter(None, superblock.mount_option_string.split(","))
-    for spec, token in filter(None, map(recognize, tokens)):
+    for spec, token in filter(None, map(recognize, words)):
         found[spec.name] = OnDiskDefault(spec.name, token, Provenance.SUPERBLOCK_STRING)
     if not superblock.has_journal:
         found.pop("data", None)
     return tuple(found.values())
+
+
+def _stored(fs: Filesystem, host: Host) -> list[OnDiskDefault]:
+    """Return the reported options that the superblock sets."""
+    stored = on_disk_defaults(need(fs.superblock), stored_words(fs, host).applied)
+    return [option for option in stored if option.token in DANGEROUS]
 
 
 def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> RuleOutput:
@@ -161,12 +177,11 @@ def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Ru
     origin = origin_of(fs.superblock)
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
-    stored = [option for option in on_disk_defaults(superblock) if option.token in DANGEROUS]
-    string = _string(fs)
+    stored, string = _stored(fs, host), _string(fs)
     if stored or string:
         words = [option.token for option in stored]
         yield Finding(
-            message=_next_message(fs, stored) if stored else _message(fs, [], string),
+            message=_next_message(fs, stored) if stored else _message(fs, host, [], string),
             severity=Severity.LOW if JUDGED_WHEN_MOUNTED.isdisjoint(words) else Severity.MEDIUM,
             confidence=Confidence.CONFIRMED,
             citations=tuple(_cite(fs, stored, string)),
@@ -202,7 +217,7 @@ def _finding(
     unsure = any(option.set_by in (Provenance.UNKNOWN, Provenance.SUPERBLOCK) for option in hidden)
     aim = TO_DEFAULTS if _any_stored(fs, hidden) else IN_FORCE
     return Finding(
-        message=_message(fs, hidden, string),
+        message=_message(fs, host, hidden, string),
         severity=Severity.LOW,
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
         citations=(*_cite(fs, hidden, string), cite_mount_table(options)),
@@ -240,16 +255,27 @@ def _summary(tokens: Sequence[str]) -> str:
     return f"the superblock sets hidden options: {listed(sorted(tokens), NAMED)}"
 
 
-def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
+def _message(
+    fs: Filesystem, host: Host, hidden: list[EffectiveOption], string: Citation | None
+) -> str:
     if not hidden:
         value = string.value if string else ""
-        return f"The superblock has a string of mount options, which every mount applies: {value}."
+        what = _what_mounts_do(stored_words(fs, host))
+        return f"The superblock has a string of mount options, {what}: {value}."
     stored = [option for option in hidden if not _left_over(fs, option)]
     left = [option for option in hidden if _left_over(fs, option)]
     words = ", ".join(option.token for option in stored)
     sets = f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}."
     texts = ([sets] if stored else []) + ([_left_over_text(fs, left)] if left else [])
     return " ".join(texts)
+
+
+def _what_mounts_do(words: StringWords) -> str:
+    """Return the clause on how a mount handles the string."""
+    if not words.refused:
+        return "which every mount applies"
+    least = f"only {', '.join(words.applied)}" if words.applied else "nothing"
+    return f"of which this kernel applies {least}, because it refuses {words.refused}"
 
 
 def _left_over_text(fs: Filesystem, left: Sequence[EffectiveOption]) -> str:

@@ -31,7 +31,7 @@ from ext4audit.facts.mount import (
     Mount,
     Provenance,
 )
-from ext4audit.facts.options import recognize, sets_option
+from ext4audit.facts.options import StringWords, recognize, sets_option, words_of_string
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import (
@@ -260,6 +260,15 @@ def _table_would_show(fs: Filesystem, options: EffectiveOptions, name: str) -> b
         return False
     words = fs.superblock.value.mount_option_string.split(",")
     return all(spec.name != name for spec, _ in filter(None, map(recognize, words)))
+
+
+def stored_words(fs: Filesystem, host: Host) -> StringWords:
+    """Return the words of a known superblock's option string that this kernel applies."""
+    superblock, kernel = need(fs.superblock), for_wording(host.kernel, None)
+    options = for_wording(fs.options, None)
+    listed = [each.token for each in options.options] if options and options.complete else None
+    upstream, fstype = kernel.upstream if kernel else None, for_wording(fs.fstype, None)
+    return words_of_string(superblock, upstream, fstype, listed)
 
 
 T = TypeVar("T")
