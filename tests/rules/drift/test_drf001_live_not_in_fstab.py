@@ -12,7 +12,16 @@ from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf001_live_not_in_fstab import check
-from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.builders import (
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    superblock,
+    unknown,
+)
 
 
 def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
@@ -59,7 +68,15 @@ def test_drf001_without_superblock_persistence_is_undetermined(
         (mounted_with("nobarrier", fstab=("barrier=0",)), Outcome.PASS),
         (mounted_with("commit=30", fstab=("noatime", "commit=30")), Outcome.PASS),
         (mounted_with("stripe=1536"), Outcome.PASS),
-        (mounted_with("errors=remount-ro"), Outcome.PASS),
+        (mounted_with("errors=remount-ro"), Outcome.FAIL),
+        (mounted_with("errors=remount-ro", fstab=("errors=remount-ro",)), Outcome.PASS),
+        (
+            filesystem(
+                options=known(options("errors=remount-ro", set_by=Provenance.SUPERBLOCK_FIELD)),
+                fstab=known((fstab_entry("defaults"),)),
+            ),
+            Outcome.PASS,
+        ),
         (mounted_with("resuid=65534"), Outcome.PASS),
         (mounted_with("nobarrier"), Outcome.FAIL),
         (mounted_with("commit=30"), Outcome.FAIL),
@@ -262,3 +279,31 @@ def test_drf001_prefers_the_entry_of_the_device() -> None:
         fstab=known((unsure, fstab_entry("commit=30"))), options=known(options("commit=30"))
     )
     assert verdict(fs).outcome is Outcome.PASS
+
+
+def test_drf001_adds_nothing_to_fstab_that_the_next_mount_refuses() -> None:
+    """With journal_data in the superblock, ext4 refuses delalloc, which a remount can set."""
+    seen = options("delalloc")
+    live = seen._replace(
+        options=tuple(
+            each._replace(baseline="nodelalloc", set_by=Provenance.MOUNT)
+            if each.name == "delalloc"
+            else each
+            for each in seen.options
+            if each.name != "data"
+        )
+    )
+    stored = superblock(features=frozenset(), default_mount_options=("journal_data",))
+    fs = filesystem(
+        options=known(live),
+        fstab=known((fstab_entry("defaults"),)),
+        superblock=known(stored),
+        mounts=(mount(super_options=("rw",)),),
+    )
+    (finding,) = verdict(fs).findings
+    (advice,) = finding.remedies
+    assert advice.steps == ()
+    assert advice.summary == (
+        "Do not add it to fstab, because the kernel refuses delalloc (conflicts with data=journal "
+        "of the superblock) there."
+    )

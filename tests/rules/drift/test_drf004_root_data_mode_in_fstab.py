@@ -48,6 +48,8 @@ WRITEBACK = known(superblock(default_mount_options=("journal_data_writeback", "a
 OSTREE = (mount("/sysroot"), mount("/", root="/ostree/deploy/fedora/deploy/1.0"))
 STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
 
+VOID_STRING = known(superblock(mount_option_string="data=journal,noatime"))
+
 
 @pytest.mark.parametrize(
     ("fs", "arguments", "outcome"),
@@ -64,6 +66,8 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
             Outcome.FAIL,
         ),
         (root_filesystem("data=journal", superblock=STRING), (), Outcome.PASS),
+        # The kernel refuses noatime there, and so the whole string.
+        (root_filesystem("data=journal", superblock=VOID_STRING), (), Outcome.FAIL),
         (root_filesystem("data=writeback"), ("rootflags=data=writeback",), Outcome.PASS),
         (root_filesystem("data=writeback"), ("rootflags=data=journal",), Outcome.FAIL),
         # An initramfs that mounts with the fstab options (dracut): the mode is in force.

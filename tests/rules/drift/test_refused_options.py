@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ext4audit.assemble.options import resolve_options
+from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
@@ -90,6 +92,38 @@ def test_refused_options_by_kernel_release(
 ) -> None:
     """The kernel version, the value and the other options decide."""
     assert bool(refusals(verdict(with_fstab_options(*words, release=release), release))) is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "refused"),
+    [
+        (("delalloc",), {"default_mount_options": ("journal_data",)}, True),
+        (("delalloc",), {"mount_option_string": "data=journal"}, True),
+        (("delalloc",), {"mount_option_string": "data=journal,noatime"}, False),
+        (("delalloc",), {"default_mount_options": ("journal_data_writeback",)}, False),
+        (("delalloc", "data=ordered"), {"default_mount_options": ("journal_data",)}, False),
+        (
+            ("delalloc",),
+            {"default_mount_options": ("journal_data",), "features": frozenset()},
+            True,
+        ),
+        (("nodelalloc",), {"default_mount_options": ("journal_data",)}, False),
+    ],
+)
+def test_data_journal_of_the_superblock_conflicts_like_that_of_fstab(
+    words: tuple[str, ...], fields: dict[str, Any], refused: bool
+) -> None:
+    """Linux 6.18 refuses delalloc with either, and even without a journal."""
+    on_disk = superblock(**fields)
+    live = resolve_options(
+        OptionSources(
+            unknown("/proc/fs/ext4/sda/options"), known(mount()), known(on_disk), known(kernel(NEW))
+        )
+    )
+    fs = with_fstab_options(*words, options=live, superblock=known(on_disk))
+    found = refusals(verdict(fs))
+    assert bool(found) is refused
+    assert all("conflicts with data=journal of the superblock" in each.message for each in found)
 
 
 def test_message_begins_with_the_place_of_the_option() -> None:

@@ -32,9 +32,9 @@ def with_options(*tokens: str, **how: Any) -> Filesystem:
     return filesystem(options=known(options(*tokens, **how)))
 
 
-def without_data_mode() -> Filesystem:
+def without_data_mode(**how: Any) -> Filesystem:
     """Build a filesystem with nodelalloc, whose complete options file has no data= line."""
-    seen = options("nodelalloc")
+    seen = options("nodelalloc", **how)
     rest = tuple(option for option in seen.options if option.name != "data")
     return filesystem(options=known(type(seen)(seen.source, True, rest, ("rw", "nodelalloc"))))
 
@@ -47,6 +47,11 @@ def without_data_mode() -> Filesystem:
         pytest.param(with_options("nodelalloc"), Outcome.FAIL, id="nodelalloc"),
         pytest.param(with_options(hidden=("nodelalloc",)), Outcome.FAIL, id="hidden"),
         pytest.param(without_data_mode(), Outcome.FAIL, id="no journal"),
+        pytest.param(
+            without_data_mode(set_by=Provenance.IMPLIED),
+            Outcome.FAIL,
+            id="journal_data, no journal",
+        ),
         pytest.param(
             with_options("nodelalloc", "data=journal"), Outcome.NOT_APPLICABLE, id="data=journal"
         ),
@@ -75,6 +80,14 @@ def without_data_mode() -> Filesystem:
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     """The option is a finding if somebody set it, not if data=journal or ext3 implies it."""
     assert verdict_of(fs).outcome is outcome
+
+
+def test_a_stored_data_mode_without_a_journal_is_named_as_the_cause() -> None:
+    """No step clears it, so the next mount disables delayed allocation again."""
+    (finding,) = verdict_of(without_data_mode(set_by=Provenance.IMPLIED)).findings
+    assert finding.remedies[0].summary.endswith(
+        " Each mount disables it again while the superblock has the default journal_data."
+    )
 
 
 def test_read_only_filesystem_is_not_applicable() -> None:

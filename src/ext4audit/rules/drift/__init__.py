@@ -13,26 +13,30 @@ from ext4audit.facts.options import (
     Handling,
     OptionHandling,
     ext4_options,
+    feature_needed_by,
     handling_of,
     is_refused_for,
     needs_journal,
     number_of,
+    recognize,
+    spec_named,
 )
-from ext4audit.facts.superblock import Sizes
+from ext4audit.facts.superblock import Sizes, Superblock
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import SUPERBLOCK_OFFSET_BYTES, has_superblock
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import stored_words, superblock_field
 from ext4audit.rules.shared.demands import demanded, discouraged, replaced_demands, states_of
 from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
 
 OLDEST, NEWEST = (3, 10), (99,)
 """The ends of the version range: if both handle a token alike, the version is not needed."""
 ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
+NOT_WITH_DATA_JOURNAL = frozenset({"delalloc", "dax", "dax=always"})
 NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
 """Since then data=journal silently drops dioread_nolock; before, the kernel refuses the pair."""
 ONE_DRIVER_SINCE = (4, 3)
 """Until 4.2, ext3 had a separate driver with its own option grammar."""
-QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
+QUOTA_FILES = ("usrjquota=", "grpjquota=")
 WITHOUT_THE_JOURNAL = frozenset({"norecovery", "noload"})
 """Options with which ext4 does not load the journal and refuses all journal options."""
 JOURNAL_DEVICES, NO_DEVICE = ("journal_dev=", "journal_path="), "journal_dev=0"
@@ -118,7 +122,10 @@ def _conflicts(
     """Yield the tokens that conflict with other tokens, the type, or a missing journal."""
     tokens = intent.entry.line.options
     yield from _by_type(tokens, intent.entry.line.fstype, host.kernel, gaps)
-    yield from _by_data_mode(tokens, host.kernel, options, gaps)
+    stored = _mode_without(fs, host, options)
+    if stored is None and isinstance(fs.superblock, Unknown) and _needs_mode(tokens):
+        gaps.append(fs.superblock)
+    yield from _by_data_mode(tokens, host.kernel, stored, gaps)
     yield from _by_quota(fs, tokens, gaps)
     yield from _by_journal_device(fs, tokens, gaps)
     yield from _by_size(fs, tokens, host.kernel, gaps)
@@ -197,15 +204,15 @@ def _fits(number: int, inode_bytes: int) -> bool:
 def _by_quota(
     fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield quota files that no mount accepts, and prjquota without the feature project.
+    """Yield quota files that no mount accepts, and options whose feature it lacks.
 
     With the feature quota, the file options are not used.
     """
     has_format = any(token.startswith("jqfmt=") for token in tokens)
     files = {w: _wrong_file(w, has_format=has_format) for w in tokens if w.startswith(QUOTA_FILES)}
     wrong = [(token, "quota", why) for token, why in files.items() if why]
-    if PROJECTS in tokens:
-        wrong.append((PROJECTS, "project", "needs the feature project"))
+    needed = {token: feature_needed_by(token) for token in tokens}
+    wrong += [(token, name, f"needs the feature {name}") for token, name in needed.items() if name]
     if wrong and isinstance(fs.superblock, Unknown):
         gaps.append(fs.superblock)
     elif isinstance(fs.superblock, Known):
@@ -228,23 +235,48 @@ def _by_type(
         yield from ((token, f"not available for type {fstype}") for token in concerned)
 
 
+def _mode_without(fs: Filesystem, host: Host, options: EffectiveOptions) -> str | None:
+    """Return the data mode of a mount without options, None if it is unknown.
+
+    The kernel judges conflicts with the mode of the superblock even without a journal (6.18).
+    """
+    option = options.find("data")
+    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
+        return stored_token(fs.superblock.value, stored_words(fs, host).applied, "data")
+    return option.baseline if option else None
+
+
+def _needs_mode(tokens: Sequence[str]) -> bool:
+    """Return whether a data mode of the superblock decides about one of the tokens."""
+    return bool(NOT_WITH_DATA_JOURNAL.intersection(tokens)) and not any(
+        token.startswith("data=") for token in tokens
+    )
+
+
+def stored_token(superblock: Superblock, words: Sequence[str], name: str) -> str | None:
+    """Return the token of an option that the bits or `words`, those of the string, set."""
+    bits = spec_named(name).superblock_bits
+    states = [bits[bit] for bit in superblock.default_mount_options if bit in bits]
+    states += [token for spec, token in filter(None, map(recognize, words)) if spec.name == name]
+    return states[-1] if states else None
+
+
 def _by_data_mode(
-    tokens: Sequence[str], kernel: Evidence[Kernel], options: EffectiveOptions, gaps: list[Unknown]
+    tokens: Sequence[str], kernel: Evidence[Kernel], default: str | None, gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
     """Yield the tokens that conflict with the data mode, which is the default if not set."""
     mode = next((token for token in reversed(tokens) if token.startswith("data=")), None)
-    default = options.find("data")
-    coming = mode or (default.baseline if default else None)
+    coming = mode or default
     ordered = coming == "data=ordered" and "journal_async_commit" in tokens
     if ordered and _since(kernel, ASYNC_NEEDS_OTHER_DATA_SINCE, gaps):
         yield "journal_async_commit", "conflicts with data=ordered"
-    if mode != "data=journal":
+    if coming != "data=journal":
         return
+    why = f"conflicts with data=journal{'' if mode else ' of the superblock'}"
     for token in tokens:
-        if token in {"delalloc", "dax", "dax=always"}:
-            yield token, "conflicts with data=journal"
+        if token in NOT_WITH_DATA_JOURNAL:
+            yield token, why
         elif token == NOLOCK and not _since(kernel, NOLOCK_TAKEN_SINCE, gaps):
-            why = "conflicts with data=journal"
             yield from () if isinstance(kernel, Unknown) else ((token, why),)
 
 

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift import listed
+from ext4audit.rules.drift import listed, refusals_of
 from ext4audit.rules.shared import in_brief, pronoun, verb
 from ext4audit.rules.shared.demands import discouraged, replaced_demands, states_of, warning_text
 from ext4audit.rules.shared.mount_config import NOT_COMPARED, MountConfig, configs_of, severity_of
@@ -132,6 +132,14 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
         return
     if replaced_demands(fs, host, states_of(tokens)):
         return
+    refused = [each for each in _refused_with(fs, host, tokens, intent) if each[0] in tokens]
+    if refused:
+        yield Remedy(
+            f"Do not add {pronoun(tokens)} to fstab, because the kernel refuses "
+            f"{', '.join(f'{token} ({why})' for token, why in refused)} there.",
+            Disruption.ONLINE,
+        )
+        return
     steps = remedies.configuration.option_steps(intent.entry.line, (), tokens)
     if not steps:
         return
@@ -141,6 +149,15 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
         steps=steps,
         trade_off="Choose this if the change is meant to be permanent.",
     )
+
+
+def _refused_with(
+    fs: Filesystem, host: Host, tokens: Sequence[str], intent: MountConfig
+) -> tuple[tuple[str, str], ...]:
+    """Return what the kernel refuses of the entry once it also has these tokens."""
+    line = intent.entry.line
+    longer = intent.entry._replace(line=line._replace(options=(*line.options, *tokens)))
+    return refusals_of(fs, host, intent._replace(entry=longer), need(fs.options)).refused
 
 
 def _revert(

@@ -9,9 +9,10 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.options import REFUSED_BY_REMOUNT, recognize, spec_named
-from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.drift import stored_token
+from ext4audit.rules.shared import stored_words
 from ext4audit.rules.shared.demands import demanded, discouraged, required_by, warning_text
 from ext4audit.rules.shared.mount_config import (
     CMDLINE,
@@ -71,7 +72,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     writable = [word for word in arguments if word in {"ro", "rw"}][-1:] == ["rw"]
     for name, wanted in refused.items():
         before = next(_states(intent.boot_options, name), None)
-        if wanted != (before or _stored(need(fs.superblock), name)):
+        if wanted != (before or _stored(fs, host, name)):
             yield _finding(fs, host, intent, (name, wanted), writable=writable)
 
 
@@ -115,12 +116,13 @@ def _cite(fs: Filesystem, intent: MountConfig, names: Iterable[str]) -> Iterator
     yield from intent.cite()
 
 
-def _stored(superblock: Superblock, name: str) -> str:
-    """Return the token of a mount without options: from the string, the bits, or the default."""
-    string = next(_states(superblock.mount_option_string.split(","), name), None)
-    bits = spec_named(name).superblock_bits
-    states = (bits[bit] for bit in superblock.default_mount_options if bit in bits)
-    return string or next(states, DEFAULTS.get(name, ""))
+def _stored(fs: Filesystem, host: Host, name: str) -> str:
+    """Return the token of a mount without options: from the superblock, or the default."""
+    words = stored_words(fs, host).applied
+    if any(_states(words, name)):
+        need(host.kernel)  # which may refuse the string
+    stored = stored_token(need(fs.superblock), words, name)
+    return stored or DEFAULTS.get(name, "")
 
 
 def _states(tokens: Sequence[str], name: str) -> Iterator[str]:

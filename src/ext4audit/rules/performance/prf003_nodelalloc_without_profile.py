@@ -70,13 +70,26 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _refuse_data_journal(options: EffectiveOptions) -> None:
     """Raise if data=journal disables delayed allocation, or if that is unknown."""
-    option = options.find("delalloc")
+    implied = _is_implied(options)
     data = options.token("data")
     journal = isinstance(data, Known) and data.value == "data=journal"
-    if journal or (option is not None and option.set_by is Provenance.IMPLIED):
+    if journal or (implied and not options.lacks("data")):
         raise NotApplicable("data=journal disables delayed allocation")
     if not options.lacks("data"):
         need(data)
+
+
+def _is_implied(options: EffectiveOptions) -> bool:
+    option = options.find("delalloc")
+    return option is not None and option.set_by is Provenance.IMPLIED
+
+
+def _cause(fs: Filesystem, host: Host) -> str:
+    """Return a sentence on what sets it, if no step corrects that."""
+    if _is_implied(need(fs.options)):
+        # The kernel forgets the mode of a filesystem without a journal, after it has obeyed it.
+        return " Each mount disables it again while the superblock has the default journal_data."
+    return what_else_sets_it(fs, host, "delalloc")
 
 
 def _finding(fs: Filesystem, host: Host) -> Finding:
@@ -91,7 +104,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
             Remedy(
                 "Enable delayed allocation, unless a product on this host requires nodelalloc"
                 f"{remedies.remount.elsewhere(fs)}.{LOADED_BEFORE}"
-                f"{what_else_sets_it(fs, host, 'delalloc')}",
+                f"{_cause(fs, host)}",
                 remedies.options.disruption(steps),
                 steps,
                 trade_off="Data that is not synced may reach the disk up to 30 s later, so a "

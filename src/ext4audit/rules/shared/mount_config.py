@@ -46,7 +46,7 @@ SHOWN_OTHERWISE = frozenset(
     "jqfmt sb mb_optimize_scan journal_checksum emergency_ro shutdown abort".split()
 )
 """Options that are never compared with fstab."""
-NOT_COMPARED = SHOWN_OTHERWISE | {"errors", "resuid", "resgid"}
+NOT_COMPARED = SHOWN_OTHERWISE | {"resuid", "resgid"}
 """Options that may be in force without being configured, because superblock fields set them."""
 
 WEIGHTY = frozenset(
