@@ -62,6 +62,27 @@ def test_drf001_remount_applies_fstab(scratch: Make, etc: Path) -> None:
     assert one.judge("DRF001").outcome is Outcome.FAIL
 
 
+def test_drf001_offers_no_remount_that_the_kernel_ignores(scratch: Make, etc: Path) -> None:
+    """`prefetch_block_bitmaps` is accepted without effect, so only the edit of fstab is offered."""
+    one = scratch().make().mount("no_prefetch_block_bitmaps")
+    write_fstab(etc, one, "relatime")
+    (finding,) = one.judge("DRF001").findings
+    assert [each.summary.partition(":")[0] for each in finding.remedies] == ["Keep it"]
+    run("mount", "-o", "remount,prefetch_block_bitmaps", one.device, one.mount_point)
+    assert one.judge("DRF001").outcome is Outcome.FAIL
+
+
+def test_drf002_sets_a_state_whose_default_no_kernel_lists(scratch: Make, etc: Path) -> None:
+    """Without `data_err=abort`, the options file has no data_err= at all."""
+    one = scratch().make().mount()
+    write_fstab(etc, one, "data_err=abort")
+    cure = remedy(one.judge("DRF002"), "Remount with the options")
+    apply_remedy(cure)
+    assert one.judge("DRF002").outcome is Outcome.PASS
+    roll_back(cure)
+    assert one.judge("DRF002").outcome is Outcome.FAIL
+
+
 def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) -> None:
     """After apply and rollback fstab is byte for byte the same."""
     one = scratch().make().mount("commit=20")

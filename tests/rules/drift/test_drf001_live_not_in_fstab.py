@@ -307,3 +307,9 @@ def test_drf001_adds_nothing_to_fstab_that_the_next_mount_refuses() -> None:
         "Do not add it to fstab, because the kernel refuses delalloc (conflicts with data=journal "
         "of the superblock) there."
     )
+
+
+def test_drf001_offers_no_remount_that_the_kernel_ignores() -> None:
+    """prefetch_block_bitmaps has no effect since Linux 5.13."""
+    (finding,) = verdict(mounted_with("no_prefetch_block_bitmaps")).findings
+    assert [each.summary.partition(":")[0] for each in finding.remedies] == ["Keep it"]

@@ -71,7 +71,7 @@ def refusals_of(
     """
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
     tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
-    found = {token: _handling(token, host.kernel, options) for token in tokens}
+    found = {token: handling(token, host.kernel, options) for token in tokens}
     handled = {
         token: answer for token, answer in found.items() if isinstance(answer, OptionHandling)
     }
@@ -93,7 +93,7 @@ def refusals_of(
     )
 
 
-def _handling(
+def handling(
     token: str, kernel: Evidence[Kernel], options: EffectiveOptions
 ) -> OptionHandling | Unknown:
     """Return how a mount handles a token, or why that is unknown."""

@@ -8,9 +8,10 @@ from ext4audit import remedies
 from ext4audit.evidence import MOUNT_TABLE, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
+from ext4audit.facts.options import TAKEN
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift import listed, refusals_of
+from ext4audit.rules.drift import handling, listed, refusals_of
 from ext4audit.rules.shared import in_brief, pronoun, verb
 from ext4audit.rules.shared.demands import discouraged, replaced_demands, states_of, warning_text
 from ext4audit.rules.shared.mount_config import NOT_COMPARED, MountConfig, configs_of, severity_of
@@ -168,6 +169,8 @@ def _revert(
     if flags or not steps:
         return
     after = [remedies.remount.typed(option.baseline) for option in lost if option.baseline]
+    if any(handling(token, host.kernel, need(fs.options)) != TAKEN for token in after):
+        return
     wanted = {option.name: option.baseline or "" for option in lost}
     if discouraged(after, fs, host) or replaced_demands(fs, host, wanted):
         return

@@ -46,6 +46,9 @@ from ext4audit.rules.shared.mount_config import (
     tokens_by_name,
 )
 
+UNLISTED = {"data_err": "data_err=ignore"}
+"""The default states, by name, that no kernel lists (options files of 4.14 to 7.2)."""
+
 
 @rule(
     "DRF002",
@@ -141,6 +144,8 @@ def _compare(
                 inactive.append(Drift(name, token, option.token, option.baseline))
         elif options.gap is not None:
             gaps.append(options.gap)
+        elif UNLISTED.get(name, token) != token:
+            inactive.append(Drift(name, token, UNLISTED[name], UNLISTED[name]))
         elif spec_named(name).off == "" and not spec_named(name).has_value:
             inactive.append(Drift(name, token, f"no {token}"))
     return inactive
