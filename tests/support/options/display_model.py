@@ -207,7 +207,9 @@ class Mounted:
     def _superblock(self) -> Any:
         return superblock(
             default_mount_options=tuple(self._words),
-            mount_option_string=",".join(self._accepted(self.string).values()),
+            mount_option_string=",".join(
+                map(self._as_printed, self._accepted(self.string).values())
+            ),
             errors=self.errors_field,
             stripe_width_blocks=self.stripe_field,
             features=frozenset({"has_journal"} if self.journal else set()),

@@ -241,7 +241,9 @@ class _OptionResolver(NamedTuple):
                 return implied
             return None if self._may_be_in_field(found.value) else self.layers[-1].token
         compared = self.name == "data" or not self.spec.has_value
-        if not (self._table_is_reliable and compared):
+        # Without a journal, journal_data of an unread superblock may imply the token.
+        may_imply = IMPLIED_BY_DATA_JOURNAL.get(self.name) == token and not self._data().in_force()
+        if not (self._table_is_reliable and compared) or (may_imply and self.listed):
             return None
         # An unlisted data=journal comes from the superblock, and so do the options it implies.
         is_implied = set_by is Provenance.IMPLIED
