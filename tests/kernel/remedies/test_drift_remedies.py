@@ -196,6 +196,21 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
     assert one.judge("DRF002").outcome is Outcome.FAIL
 
 
+def test_drf006_prints_no_mount_that_the_kernel_refuses(
+    scratch: Make, etc: Path, tmp_path: Path
+) -> None:
+    """While it is mounted writable, a second mount of the device with ro is EBUSY."""
+    one = scratch().make().mount()
+    other = tmp_path / "other"
+    other.mkdir()
+    etc.write_text(f"{one.device} {other} ext4 ro 0 0\n")
+    (finding,) = judge(not_mounted, None, one.host()).findings
+    (advice,) = finding.remedies
+    assert advice.steps == ()
+    with pytest.raises(AssertionError, match="already mounted"):
+        run("mount", other)
+
+
 @pytest.mark.parametrize("word", ["strictatime", "sync", "nobarrier", "discard", "commit=300"])
 def test_drf001_never_adds_a_dangerous_option_to_fstab(scratch: Make, etc: Path, word: str) -> None:
     """The finding names that rule, and offers no command that would make the option permanent."""

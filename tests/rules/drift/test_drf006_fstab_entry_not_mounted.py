@@ -381,3 +381,25 @@ def test_drf006_is_low_with_nofail(on: Host, severity: str, summary: str) -> Non
     assert (finding.severity, finding.summary) == (Severity(severity), summary)
     is_guess = summary.startswith("a different filesystem")  # the entry's device was not found
     assert finding.confidence is (Confidence.LIKELY if is_guess else Confidence.CONFIRMED)
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "own", "advised"),
+    [
+        ("ro", "rw", "rw", "mounted writable on /data"),
+        ("ro", "rw", "ro", "mounted writable on /data"),
+        ("defaults", "ro", "ro", ""),
+        ("ro", "ro", "ro", ""),
+        ("defaults", "rw", "rw", ""),
+    ],
+)
+def test_drf006_prints_no_mount_that_the_kernel_refuses(
+    words: str, state: str, own: str, advised: str
+) -> None:
+    """A device has one superblock; mount(8) mounts read-only what cannot be writable."""
+    there = mount(flags=(own, "relatime"), super_options=(state,))
+    entry = fstab_entry(words, mount_point="/srv")
+    (finding,) = verdict(host(filesystem(mounts=(there,)), fstab=known((entry,)))).findings
+    (remedy,) = finding.remedies
+    assert bool(remedy.steps) is not bool(advised)
+    assert advised in remedy.summary

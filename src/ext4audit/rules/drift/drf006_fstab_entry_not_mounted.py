@@ -15,6 +15,7 @@ from ext4audit.facts.mount import (
     FstabEntry,
     FstabLine,
     Mount,
+    intended_flags,
     mounts_by_device,
 )
 from ext4audit.facts.superblock import split_link, split_spec
@@ -300,6 +301,14 @@ def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Reme
             Disruption.ONLINE,
         )
         return
+    writable = _writable_mount(host, entry, number)
+    if writable is not None:
+        yield Remedy(
+            f"Correct the entry: the filesystem is mounted writable on {writable.mount_point}, "
+            "and the kernel refuses a second mount of its device with ro. A bind mount can differ.",
+            Disruption.ONLINE,
+        )
+        return
     steps = remedies.mounting.mount_by_fstab(entry, number)
     if steps:
         unread = f" No commands: {line.spec} {NOT_READ}." if is_second_path is None else ""
@@ -309,3 +318,14 @@ def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Reme
             steps=() if unread else steps,
             trade_off="Files in the directory are hidden while the filesystem is mounted.",
         )
+
+
+def _writable_mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Mount | None:
+    """Return a writable mount of the device of a read-only entry, which the kernel then refuses.
+
+    The reverse succeeds: mount(8) mounts the entry read-only, too (util-linux 2.38 on 6.18).
+    """
+    if "ro" not in intended_flags(entry.line.options):
+        return None
+    mounts = mounts_by_device(for_wording(host.mounts, ())).get(number, ())
+    return next((each for each in mounts if "ro" not in each.super_options), None)
