@@ -7,8 +7,9 @@ import pytest
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.features_and_bugs import NOT_BY_REMOUNT
 from ext4audit.facts.mount import EffectiveOptions, Provenance
-from ext4audit.facts.options import NOT_BY_REMOUNT, all_options, recognize
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.parsers.devices_and_mounts import parse_mount_table, parse_options_file
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from lab.conftest import Guest

@@ -1,4 +1,4 @@
-"""Versions and ext4: the features of kernels, e2fsprogs and GRUB, and the bugs of kernels.
+"""Versions and ext4: the features of kernels, e2fsprogs and GRUB, and what kernels refuse or break.
 
 `exposure` judges a kernel by kernel_bugs.toml. The features, and those that mke2fs sets by default,
 are in features.toml, each with its source; a bound that is None is unknown, and nothing is
@@ -31,6 +31,14 @@ from ext4audit.facts.versions import (
 )
 
 Version = tuple[int, ...]
+
+REFUSED_BY_REMOUNT: Mapping[str, Version] = MappingProxyType(
+    {"data": (), "nombcache": (), "dax": (5, 8), "delalloc": (6, 13)}
+)
+"""Options that make a remount to another state fail, with the first kernel that refuses it, () for
+all (5.10, 6.1, 6.12, 6.18 and 7.2 booted). No kernel refuses delalloc itself."""
+NOT_BY_REMOUNT = frozenset({*REFUSED_BY_REMOUNT, "journal_async_commit"})
+"""These, and journal_async_commit, which a remount refuses only if data is ordered."""
 
 
 class MinimumVersions(NamedTuple):

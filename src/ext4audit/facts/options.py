@@ -224,14 +224,6 @@ def sets_option(token: str, name: str) -> bool:
     return known is not None and known[0].name == name
 
 
-REFUSED_BY_REMOUNT: Mapping[str, Version] = MappingProxyType(
-    {"data": (), "nombcache": (), "dax": (5, 8), "delalloc": (6, 13)}
-)
-"""Options that make a remount to another state fail, with the first kernel that refuses it, () for
-all (5.10, 6.1, 6.12, 6.18 and 7.2 booted). No kernel refuses delalloc itself."""
-NOT_BY_REMOUNT = frozenset({*REFUSED_BY_REMOUNT, "journal_async_commit"})
-"""These, and journal_async_commit, which a remount refuses only if data is ordered."""
-
 _GRAMMAR = "option_grammar.toml"
 NUMBER = r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 """A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""

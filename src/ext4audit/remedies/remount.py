@@ -3,8 +3,7 @@
 Commands name both device and directory, so that mount(8) does not read fstab: it would look up a
 line by the directory alone, even one for another device, and take flags and options from it.
 Without fstab it takes flags only from the command line, so all flags in force are repeated. ext4
-keeps its own options that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
-mount(8) of util-linux 2.23 and later documents it).
+keeps its own options that a remount does not name (util-linux 2.38, busybox 1.35; mount(8)).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from ext4audit.evidence import Known, Unknown, for_wording
+from ext4audit.facts.features_and_bugs import NOT_BY_REMOUNT
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -26,7 +26,7 @@ from ext4audit.facts.mount import (
     flags_in_force,
     is_user_option,
 )
-from ext4audit.facts.options import NOT_BY_REMOUNT, option_name
+from ext4audit.facts.options import option_name
 from ext4audit.finding import Check, NewMount, Phase, Remedy, Remount, Step, Unmount, few
 from ext4audit.layout import changed_settings
 from ext4audit.remedies import (
@@ -378,8 +378,8 @@ def unopened(fs: Filesystem) -> Command:
 def unopened_device(device: str, wholes: Sequence[str]) -> Command:
     """Return the command that fails while a process has a device, or the file of a loop, open."""
     devices = (device, *wholes)
-    loops = filter(re.compile("/dev/loop[0-9]+").fullmatch, devices)
-    files = (f'"$(cat /sys/block/{loop[5:]}/loop/backing_file)"' for loop in loops)
+    loops = (each[5:] for each in devices if re.fullmatch("/dev/loop[0-9]+", each))
+    files = (f'"$(cat /sys/block/{loop}/loop/backing_file)"' for loop in loops)
     tests = [OPENED.format(form=NUMBER_OF_DEVICE, devices=" ".join(map(quote, devices)))]
     tests += (OPENED.format(form=NUMBER_OF_FILE, devices=file) for file in files)
     return joined(*(plain(f"! {test}") for test in tests))

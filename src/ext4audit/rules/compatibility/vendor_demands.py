@@ -7,12 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts import KIB
-from ext4audit.facts.features_and_bugs import exposure
+from ext4audit.facts.features_and_bugs import NOT_BY_REMOUNT, REFUSED_BY_REMOUNT, exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.options import (
-    NOT_BY_REMOUNT,
-    REFUSED_BY_REMOUNT,
     canonical,
     option_name,
 )

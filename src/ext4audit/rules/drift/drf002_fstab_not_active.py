@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, is_surely, need, raise_for
+from ext4audit.facts.features_and_bugs import NOT_BY_REMOUNT, REFUSED_BY_REMOUNT
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
 from ext4audit.facts.options import (
-    NOT_BY_REMOUNT,
-    REFUSED_BY_REMOUNT,
     canonical,
     spec_named,
 )

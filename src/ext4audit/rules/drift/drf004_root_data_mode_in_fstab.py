@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
+from ext4audit.facts.features_and_bugs import REFUSED_BY_REMOUNT
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.mount import EffectiveOptions
-from ext4audit.facts.options import REFUSED_BY_REMOUNT, recognize, spec_named
+from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.drift import stored_token

@@ -14,6 +14,7 @@ from ext4audit.evidence import (
     need,
     raise_for,
 )
+from ext4audit.facts.features_and_bugs import REFUSED_BY_REMOUNT
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -26,7 +27,6 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import (
     NOT_EXT4_OPTIONS,
     NOT_EXT4_OPTIONS_WITH_VALUE,
-    REFUSED_BY_REMOUNT,
     VALUES_OF_FLAGS,
     recognize,
 )
