@@ -522,7 +522,7 @@ UNKNOWN_GIVES_A_CONSTANT = {
     "assemble/devices/__init__.py": {"_dm", "_loop"},
     "assemble/image/__init__.py": {"superblock_at"},
     "assemble/inventory.py": {"_has_no_ext4"},
-    "assemble/options/__init__.py": {"kernel_default", "_unlisted_layer"},
+    "assemble/options/__init__.py": {"kernel_default", "_unlisted_layer", "stripe_of"},
     "assemble/planned/simulation.py": {"simulated"},
     "assemble/planned/superblock.py": {"_disagreement"},
     "assemble/superblock.py": {"read_uuid"},

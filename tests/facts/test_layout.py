@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.layout import MemberLoad, Spread, StripeGeometry, judged_members
-from support.builders import layout
+from ext4audit.evidence import Unknown, need
+from ext4audit.facts.layout import (
+    MemberLoad,
+    Spread,
+    StripeGeometry,
+    judged_members,
+    stripe_at_mount,
+)
+from support.builders import known, layout, superblock, unknown
 
 
 @pytest.mark.parametrize(
@@ -98,3 +105,36 @@ def test_a_disk_with_another_part_of_the_volume_is_not_judged() -> None:
 def test_without_a_stripe_all_members_are_judged() -> None:
     """A concatenation has members and no geometry."""
     assert layout([3, 1])._replace(geometry=None).bitmaps.loads == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "stride", "stripe"),
+    [
+        (0, 0, 0),
+        (1, 16, 0),
+        (2, 16, 2),
+        (0, 1, 0),
+        (0, 2, 2),
+        (32768, 16, 32768),
+        (32769, 16, 16),
+        (0, 32769, 0),
+    ],
+)
+def test_stripe_of_a_mount_from_width_or_stride(width: int, stride: int, stripe: int) -> None:
+    """One block is no stripe, and neither is a stripe larger than a group."""
+    made = superblock(stripe_width_blocks=width, stride_blocks=stride)
+    assert need(stripe_at_mount(made, unknown("kernel"))) == stripe
+
+
+@pytest.mark.parametrize(
+    ("linux", "width", "stripe"),
+    [((6, 5, 13), 24, 24), ((6, 6, 0), 24, 0), ((6, 6, 0), 48, 48), ((6, 5, 13), 48, 48)],
+)
+def test_a_stripe_that_is_no_multiple_of_a_cluster_is_turned_off(
+    linux: tuple[int, ...], width: int, stripe: int
+) -> None:
+    """With clusters of 16 blocks, 6.18 says "stripe is disabled"; 6.1 has no such message."""
+    made = superblock(stripe_width_blocks=width, stride_blocks=8, cluster_blocks=16)
+    assert need(stripe_at_mount(made, known(linux))) == stripe
+    is_unknown = isinstance(stripe_at_mount(made, unknown("kernel")), Unknown)
+    assert is_unknown is (width % 16 > 0)

@@ -79,6 +79,13 @@ def test_the_words_of_the_stripe(level: str, members: int, words: tuple[str, ...
     assert plan(level=level, members=members).stripe_options(4096) == words
 
 
+@pytest.mark.parametrize(("cluster_blocks", "width"), [(1, 24), (8, 24), (16, 48), (64, 192)])
+def test_the_width_is_a_multiple_of_a_cluster(cluster_blocks: int, width: int) -> None:
+    """Linux 6.18 turns off any other: "stripe (24) is not aligned with cluster size (16)"."""
+    of = plan(level="raid5", members=4, chunk_bytes=32 << 10)
+    assert of.stripe_options(4096, cluster_blocks) == ("stride=8", f"stripe_width={width}")
+
+
 def test_a_chunk_smaller_than_a_block_has_no_words() -> None:
     """A stride of 0 blocks is not a stride."""
     assert plan(chunk_bytes=32 << 10).stripe_options(65536) == ()

@@ -135,6 +135,7 @@ def test_a_single_group_of_clusters_is_parsed() -> None:
     found = parse_dry_run(ONE_GROUP)
     assert (found.groups, found.blocks_per_group, found.usage_types) == (1, 524288, ())
     assert (found.reserved_blocks, found.most_blocks, found.backups) == (13107, 268435456, 0)
+    assert found.cluster_blocks == 16
 
 
 def test_backups_are_counted() -> None:

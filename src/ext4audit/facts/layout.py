@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Literal, NamedTuple, TypeAlias
 
-from ext4audit.evidence import Unknown
+from ext4audit.evidence import Evidence, Known, Unknown, derive
 from ext4audit.facts.superblock import Superblock
 
 EVEN = 0.95
@@ -71,6 +71,25 @@ parameters, or the descriptors of a filesystem that mke2fs made in a simulation.
 
 MOST_STRIDE_BLOCKS = (1 << 16) - 1
 """The largest RAID stride: its field has 16 bits (s_raid_stride), the stripe width has 32."""
+
+
+CLUSTERS_LIMIT_STRIPE_SINCE = (6, 6)
+
+
+def stripe_at_mount(superblock: Superblock, linux: Evidence[tuple[int, ...]]) -> Evidence[int]:
+    """Return the stripe, in blocks, of a mount without stripe= (ext4_get_stripe_size); 0 for none.
+
+    It is the width, else the stride; the kernel skips values larger than a block group. A stripe of
+    one block is none: mke2fs writes it for disks that report 4 KiB as their optimal I/O size.
+    Linux 6.6 and later turn off a stripe that is not a multiple of a cluster ("stripe is disabled";
+    5.10 and 6.1 do not).
+    """
+    most = superblock.blocks_per_group
+    fields = superblock.stripe_width_blocks, superblock.stride_blocks
+    taken = next((blocks for blocks in fields if blocks and (most is None or blocks <= most)), 0)
+    if taken > 1 and taken % (superblock.cluster_blocks or 1):
+        return derive("stripe", lambda found: taken * (found < CLUSTERS_LIMIT_STRIPE_SINCE), linux)
+    return Known(taken if taken > 1 else 0, "superblock")
 
 
 class StripeGeometry(NamedTuple):

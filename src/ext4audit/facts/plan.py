@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known
@@ -193,15 +194,16 @@ class Plan:
         """The number of data chunks in md's optimal I/O size (md's queue limits)."""
         return self.geometry.data_columns if self.geometry else self.members
 
-    def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
+    def stripe_options(self, block_bytes: int, cluster_blocks: int = 1) -> tuple[str, ...]:
         """Return the -E parameters that mke2fs detects on a real array but not on a file.
 
-        mke2fs and tune2fs store the low 16 bits of a larger stride (1.47.0): it is left out.
+        mke2fs and tune2fs store the low 16 bits of a larger stride (1.47.0): it is left out. The
+        kernel turns off a width that is not a multiple of a cluster: it is made one.
         """
         chunk_blocks = self.chunk_bytes // block_bytes
         if self.level not in STRIPED or not chunk_blocks:
             return ()
-        width = f"stripe_width={chunk_blocks * self.data_members}"
+        width = f"stripe_width={lcm(chunk_blocks * self.data_members, cluster_blocks)}"
         return (width,) if chunk_blocks > MOST_STRIDE_BLOCKS else (f"stride={chunk_blocks}", width)
 
 

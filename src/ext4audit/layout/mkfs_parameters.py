@@ -138,7 +138,7 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
     The inodes of a group, and what is reserved for growth, are not yet chosen.
     """
     block_bytes, (_, usual_ratio) = block_bytes_of(size_bytes, options), _usage(size_bytes)
-    cluster_blocks = _cluster_blocks(options, block_bytes)
+    cluster_blocks = cluster_blocks_of(options, block_bytes)
     device_blocks = _device_blocks(size_bytes, block_bytes)
     size_blocks = device_blocks // cluster_blocks * cluster_blocks
     ratio = options.bytes_per_inode or max(usual_ratio, block_bytes * cluster_blocks)
@@ -205,7 +205,8 @@ def _usage(size_bytes: int) -> tuple[int, int]:
     return HUGE
 
 
-def _cluster_blocks(options: MkfsOptions, block_bytes: int) -> int:
+def cluster_blocks_of(options: MkfsOptions, block_bytes: int) -> int:
+    """Return the blocks of a cluster, 1 without bigalloc."""
     if "bigalloc" not in options.features:
         return 1
     return (options.cluster_bytes or block_bytes * DEFAULT_CLUSTER_BLOCKS) // block_bytes

@@ -30,6 +30,7 @@ _LINES = {
     "reserved_blocks": re.compile(r"^([0-9]+) blocks \(.*%\) reserved", re.MULTILINE),
 }
 _MOST_BLOCKS = re.compile(r"^Maximum filesystem blocks=([0-9]+)$", re.MULTILINE)
+_CLUSTER = re.compile(r"^Cluster size=([0-9]+) ", re.MULTILINE)
 _BACKUPS = "Superblock backups stored on blocks:"
 _USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
 _WARNING = re.compile(
@@ -42,7 +43,7 @@ class DryRun(NamedTuple):
 
     mke2fs may lower -g silently: `blocks_per_group` is the number that it uses. `most_blocks` is
     the size that the reserved descriptors allow, None if none are reserved. `backups` is the
-    number of groups that begin with a backup superblock.
+    number of groups that begin with a backup superblock. `cluster_blocks` is 1 without bigalloc.
     """
 
     block_bytes: int
@@ -55,6 +56,7 @@ class DryRun(NamedTuple):
     usage_types: tuple[str, ...]
     most_blocks: int | None = None
     backups: int = 0
+    cluster_blocks: int = 1
 
 
 def parse_mkfs_arguments(text: str) -> MkfsArguments:
@@ -96,12 +98,14 @@ def parse_dry_run(text: str) -> DryRun:
     usage = _USAGE.search(text)
     arguments = re.findall(r"'([^']*)'", usage[1]) if usage else []
     most = _MOST_BLOCKS.search(text)
+    cluster = _CLUSTER.search(text)
     backups = re.findall("[0-9]+", text.partition(_BACKUPS)[2])
     return DryRun(
         **numbers,
         usage_types=tuple(arguments[1:]),
         most_blocks=int(most[1]) if most else None,
         backups=len(backups),
+        cluster_blocks=int(cluster[1]) // numbers["block_bytes"] if cluster else 1,
     )
 
 

@@ -46,14 +46,12 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
         mount = f"mkdir -p {where} && mount -t {plan.fstype}{options} {device} {where}"
         yield PlanLine("mount", "mount it now", mount)
     yield PlanLine("fstab", "print its line of /etc/fstab", _fstab(plan, device))
-    if superblock is not None and superblock.block_bytes:
-        yield from _tune_stripe(plan, superblock.block_bytes, device)
+    yield from _tune_stripe(_stripe(plan, superblock), device)
 
 
 def _mkfs(plan: Plan, superblock: Superblock | None) -> str:
     """Return the mkfs command with the stripe parameters, which mke2fs may not detect itself."""
-    block_bytes = superblock.block_bytes if superblock else None
-    mkfs = plan.mkfs.with_extended(*plan.stripe_options(block_bytes)) if block_bytes else plan.mkfs
+    mkfs = plan.mkfs.with_extended(*_stripe(plan, superblock))
     words = [
         f"mkfs.{plan.fstype}",
         *mkfs.behaviour,
@@ -93,8 +91,14 @@ def _escaped(field: str) -> str:
     return "".join(f"\\{ord(char):03o}" if char in FSTAB_ESCAPED else char for char in field)
 
 
-def _tune_stripe(plan: Plan, block_bytes: int, device: str) -> Iterator[PlanLine]:
-    words = plan.stripe_options(block_bytes)
+def _stripe(plan: Plan, superblock: Superblock | None) -> tuple[str, ...]:
+    """Return the parameters of the stripe, which are counted in blocks; none without them."""
+    if superblock is None or superblock.block_bytes is None:
+        return ()
+    return plan.stripe_options(superblock.block_bytes, superblock.cluster_blocks or 1)
+
+
+def _tune_stripe(words: tuple[str, ...], device: str) -> Iterator[PlanLine]:
     if words:
         purpose = "only for an existing filesystem without stride and stripe width"
         command = f"tune2fs -E {','.join(words)} {device}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import lcm
 
 from ext4audit.facts import MIB
 from ext4audit.facts.layout import MOST_STRIDE_BLOCKS, MetadataLayout, MkfsAdvice, StripeGeometry
@@ -148,8 +149,9 @@ def _mkfs(
     # Without flex_bg packing, stride moves the bitmaps: with -G 1 -g 32760 on 4 disks with 32 KiB
     # chunks they used 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
     fits = chunk_blocks <= MOST_STRIDE_BLOCKS
+    width = lcm(chunk_blocks * geometry.data_columns, layout.cluster_blocks)
     stride = chunk_blocks if advice.flex_bg_groups > 1 and fits else 0
-    extended = [f"stride={stride}", f"stripe_width={chunk_blocks * geometry.data_columns}"]
+    extended = [f"stride={stride}", f"stripe_width={width}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
         extended.append(f"num_backup_sb={backup_superblocks(sizes_of(superblock))}")
     if start_bytes:

@@ -28,7 +28,12 @@ def superblock_of(of: Plan, *, simulated: bool = False) -> Superblock:
 
 @pytest.mark.parametrize(
     ("of", "stride", "width"),
-    [(plan(), 128, 1536), (plan(level="raid5", members=4), 128, 384), (disk_plan(), 0, 0)],
+    [
+        (plan(), 128, 1536),
+        (plan(level="raid5", members=4), 128, 384),
+        (plan("-O bigalloc", level="raid5", members=4, chunk_bytes=32 << 10), 8, 48),
+        (disk_plan(), 0, 0),
+    ],
 )
 def test_the_stripe_of_an_array_is_computed_without_mke2fs(
     of: Plan, stride: int, width: int

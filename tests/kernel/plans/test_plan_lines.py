@@ -17,6 +17,7 @@ from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
+from ext4audit.rules.shared.quantities import stripe_in_force
 from support.filesystems.scratch import run, run_shell, scanned_host
 from support.hosts.plans import disk_plan, host_of, judge_by, plan, predict
 
@@ -58,6 +59,26 @@ def verdicts(host: Host) -> dict[str, Outcome]:
     """Return the outcome of each compared rule on the only filesystem."""
     rules = [rule for rule in all_rules() if rule.code in COMPARED]
     return {rule.code: judge(rule, host.filesystems[0], host).outcome for rule in rules}
+
+
+@pytest.mark.parametrize("width", [24, 48])
+def test_the_stripe_of_a_plan_with_clusters_is_that_of_the_mount(
+    etc: Path, tmp_path: Path, width: int
+) -> None:
+    """This kernel turns off a stripe of 24 blocks, as a cluster has 16."""
+    with loop_device(tmp_path, GIB) as device:
+        of = disk_plan(
+            f"-O bigalloc -C 64k -E stripe_width={width}",
+            device=device,
+            mount_point=str(tmp_path / "data"),
+            release=os.uname().release,
+        )
+        (planned,) = host_of(of).filesystems
+        with made(of, etc) as host:
+            (mounted,) = host.filesystems
+            found = stripe_in_force(mounted, host)
+            assert found == stripe_in_force(planned, host)
+    assert found == (0 if width % 16 else width)
 
 
 @pytest.mark.parametrize(

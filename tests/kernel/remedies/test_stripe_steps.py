@@ -13,6 +13,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Remedy
 from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rules.shared.quantities import stripe_in_force
+from support.builders import host
 from support.filesystems.scratch import Scratch, apply_remedy, roll_back
 
 pytestmark = pytest.mark.kernel
@@ -22,7 +23,8 @@ Make = Callable[..., Scratch]
 def hints(fs: Filesystem) -> tuple[int, int, int]:
     """Return stride, width and the stripe in force."""
     superblock: Superblock = need(fs.superblock)
-    return superblock.stride_blocks, superblock.stripe_width_blocks, stripe_in_force(fs)
+    stripe = stripe_in_force(fs, host(fs))
+    return superblock.stride_blocks, superblock.stripe_width_blocks, stripe
 
 
 @pytest.mark.parametrize("asked", ["", "stripe=24", "noatime,stripe=48"])

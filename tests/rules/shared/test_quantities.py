@@ -30,7 +30,6 @@ from ext4audit.rules.shared.quantities import (
     recommended_stripe,
     seconds_since_1970,
     size,
-    stripe_at_mount,
     utc,
 )
 from support.builders import (
@@ -338,24 +337,6 @@ def disk_with_io_sizes(chunk: int, width: int, physical: int = 512) -> BlockDevi
 def test_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStripe | None) -> None:
     """A chunk is more than a sector, and more than the physical block of a single disk."""
     assert recommended_stripe(device) == stripe
-
-
-@pytest.mark.parametrize(
-    ("width", "stride", "stripe"),
-    [
-        (0, 0, 0),
-        (1, 16, 0),
-        (2, 16, 2),
-        (0, 1, 0),
-        (0, 2, 2),
-        (32768, 16, 32768),
-        (32769, 16, 16),
-        (0, 32769, 0),
-    ],
-)
-def test_stripe_of_a_mount_from_width_or_stride(width: int, stride: int, stripe: int) -> None:
-    """One block is no stripe, and neither is a stripe larger than a group."""
-    assert stripe_at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
 
 
 def test_default_blocks_per_group() -> None:

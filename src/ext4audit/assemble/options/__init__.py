@@ -20,8 +20,9 @@ from ext4audit.assemble.options.listings import (
     unlisted_layer,
     upstream_of,
 )
-from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, origin_of
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, derive, origin_of
 from ext4audit.facts.host import Kernel
+from ext4audit.facts.layout import stripe_at_mount
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.facts.options import (
     DEFAULT_OFF_BELOW_PAGE_SIZE,
@@ -303,23 +304,23 @@ def _has_pages_of_4_kib(kernel: Kernel) -> bool:
     return re.search(OTHER_PAGES, kernel.release) is None
 
 
-def stripe_of(superblock: Superblock) -> str | None:
-    """Return the stripe that the kernel takes from the superblock fields (ext4_get_stripe_size).
+def stripe_of(superblock: Superblock, kernel: Evidence[Kernel]) -> str | None:
+    """Return the stripe that the kernel takes from the superblock fields, None if there is none.
 
-    The kernel skips a stripe wider than a block group. A stripe of one block means no stripe:
-    mke2fs writes stride 1 and width 1 for disks that report 4 KiB as their optimal I/O size.
+    None also if that depends on an unknown kernel; rules ask `stripe_at_mount` about it.
     """
-    most = superblock.blocks_per_group
-    fields = (superblock.stripe_width_blocks, superblock.stride_blocks)
-    taken = [blocks for blocks in fields if blocks and (most is None or blocks <= most)]
-    return f"stripe={taken[0]}" if taken and taken[0] > 1 else None
+    linux = derive("version of Linux", lambda known: known.upstream, kernel)
+    blocks = stripe_at_mount(superblock, linux)
+    if isinstance(blocks, Unknown) or not blocks.value:
+        return None
+    return f"stripe={blocks.value}"
 
 
-def _field(option: str, superblock: Superblock) -> str | None:
+def _field(option: str, superblock: Superblock, kernel: Evidence[Kernel]) -> str | None:
     """Return the token of an option that a superblock field sets, else None."""
     if option == "errors":
         return f"errors={superblock.errors}"
-    return stripe_of(superblock) if option == "stripe" else None
+    return stripe_of(superblock, kernel) if option == "stripe" else None
 
 
 def _superblock_layers(
@@ -338,7 +339,7 @@ def _superblock_layers(
     ]
     if bits:
         yield Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin)
-    field = _field(spec.name, found)
+    field = _field(spec.name, found, kernel)
     if field is not None:
         yield Layer(Provenance.SUPERBLOCK_FIELD, field, origin)
     words = words_of_string(found, upstream_of(kernel), fstype, listed).applied

@@ -207,7 +207,7 @@ def planned_mount(plan: Plan, number: DeviceNumber, superblock: Superblock | Non
     the plan sets them explicitly, and the stripe that the kernel takes from the superblock.
     """
     options = _tokens(plan.mount_options)
-    stripe = stripe_of(superblock) if superblock else None
+    stripe = stripe_of(superblock, plan.host.kernel) if superblock else None
     if stripe and not any(token.startswith("stripe=") for token in options):
         options = (*options, stripe)
     flags = flags_of(plan.mount_options)

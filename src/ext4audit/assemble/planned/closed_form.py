@@ -24,6 +24,7 @@ from ext4audit.layout.mkfs_parameters import (
     block_bytes_of,
     blocks_for_root,
     cleared_features,
+    cluster_blocks_of,
     fast_commit_blocks_of,
     metadata_blocks,
     parameters,
@@ -126,7 +127,8 @@ def _upstream(plan: Plan) -> MkfsOptions:
     _refuse_combined(features, options.inode_bytes)
     options = replace(options, features=frozenset(features))
     options = _resizable(plan, options)
-    words = words.with_extended(*plan.stripe_options(block_bytes))
+    cluster_blocks = cluster_blocks_of(options, block_bytes)
+    words = words.with_extended(*plan.stripe_options(block_bytes, cluster_blocks))
     return replace(
         options,
         stride_blocks=_extended(words, "stride") or 0,

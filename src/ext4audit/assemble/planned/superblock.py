@@ -70,7 +70,8 @@ def predict_superblock(source: Source, plan: Plan) -> Prediction:
     if isinstance(found, Unknown):
         failed = Prediction(found, found, "simulated", (), ())
         return _complete(plan, failed, local)
-    mkfs = mkfs.with_extended(*plan.stripe_options(found.value.block_bytes))
+    stripe = plan.stripe_options(found.value.block_bytes, found.value.cluster_blocks)
+    mkfs = mkfs.with_extended(*stripe)
     made = simulated(source, plan, mkfs, found.value)
     if made is None:
         made = computed(source, plan, mkfs, found.value)

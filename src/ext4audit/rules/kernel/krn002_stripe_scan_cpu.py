@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    stripe = stripe_in_force(fs)
+    stripe = stripe_in_force(fs, host)
     if stripe == 0:
         yield from cite_option(fs, "stripe")
         return

@@ -71,13 +71,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     soon. A stripe that is turned off has at most severity info.
     """
     stack = need(fs.stack)
-    stripe = None if _is_unseen(fs, stack) else recommended_stripe(stack)
+    stripe = None if _is_unseen(fs, stack, host) else recommended_stripe(stack)
     if stripe is None or _reshapes(stack):
         raise NotApplicable("no stripe of a known size is visible below it")
     case = Case(fs, stack, stripe, need(block_bytes(fs)))
     if not LEAST <= case.usable_width <= largest_stripe_blocks(fs):
         raise NotApplicable(f"ext4 cannot use a stripe of {stripe.width_bytes} bytes")
-    now = stripe_in_force(fs)
+    now = stripe_in_force(fs, host)
     if now == 0:
         yield from _unset(case, host)
     elif now % case.width == 0 or _is_stride_of_ssds(case, now):
@@ -91,12 +91,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         need(fs.superblock)
 
 
-def _is_unseen(fs: Filesystem, stack: BlockDevice) -> bool:
+def _is_unseen(fs: Filesystem, stack: BlockDevice, host: Host) -> bool:
     """Return whether no array is visible and nothing suggests one: an image, or no stripe in force.
 
     A stripe in force may be the stripe of a controller, whose I/O sizes would show it.
     """
-    return hides_stripe(stack) and (stack.kind in IMAGES or stripe_in_force(fs) == 0)
+    return hides_stripe(stack) and (stack.kind in IMAGES or stripe_in_force(fs, host) == 0)
 
 
 class Case(NamedTuple):

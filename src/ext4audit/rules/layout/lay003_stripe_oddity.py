@@ -70,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Ignore it if a hardware controller, which does not report its geometry, has stripes of this
     size.
     """
-    now = stripe_in_force(fs)
+    now = stripe_in_force(fs, host)
     if now == 0:
         yield from cite_option(fs, "stripe")
         return

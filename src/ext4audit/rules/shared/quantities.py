@@ -22,6 +22,7 @@ from ext4audit.facts import GIB, whole_number
 from ext4audit.facts.devices import IMAGES, SECTOR_BYTES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.layout import stripe_at_mount
 from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Disruption, Remedy
@@ -267,20 +268,20 @@ def cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
     return (*cited[:1], *cite_raid_hints(fs), *cited[1:])
 
 
-def stripe_in_force(fs: Filesystem) -> int:
+def stripe_in_force(fs: Filesystem, host: Host) -> int:
     """Return the stripe, in blocks, that the allocator uses; raises Undetermined.
 
     If the filesystem is unmounted or only planned, no mount table shows stripe=, and the
     superblock's value is returned.
     """
     if not fs.alive:
-        return stripe_at_mount(_with_block_size(fs))
+        return _stripe_at_mount(fs, host)
     options = need(fs.options)
     value = need(options.token("stripe")).partition("=")[2]
     option = options.find("stripe")
     shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
     if not (options.complete or shown):
-        return stripe_at_mount(_with_block_size(fs))
+        return _stripe_at_mount(fs, host)
     stripe = whole_number(value)
     if stripe is None:
         raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, f"{value:.40}"),))
@@ -293,16 +294,12 @@ def _with_block_size(fs: Filesystem) -> Superblock:
     return need(fs.superblock, size_of)[0]
 
 
-def stripe_at_mount(superblock: Superblock) -> int:
-    """Return the stripe that a mount without stripe= uses (fs/ext4/super.c, 6.1).
-
-    It is the width, else the stride; values larger than a block group are ignored. A stripe of
-    one block counts as none.
-    """
-    most = group_blocks(superblock)
-    fields = superblock.stripe_width_blocks, superblock.stride_blocks
-    taken = [blocks for blocks in fields if 0 < blocks <= most]
-    return taken[0] if taken and taken[0] > 1 else 0
+def _stripe_at_mount(fs: Filesystem, host: Host) -> int:
+    """Return the stripe of the next mount; raises Undetermined if the kernel decides."""
+    linux = derive("version of Linux", lambda kernel: kernel.upstream, host.kernel)
+    superblock = _with_block_size(fs)
+    limited = superblock._replace(blocks_per_group=group_blocks(superblock))
+    return need(stripe_at_mount(limited, linux))
 
 
 def group_blocks(superblock: Superblock) -> int:
