@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ext4audit.assemble.planned.closed_form import without_mke2fs
+from ext4audit.assemble.planned.closed_form import EXTENDED, WITH_VALUE, without_mke2fs
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import Sizes, Superblock
@@ -75,6 +75,10 @@ def test_the_stripe_of_an_array_is_computed_without_mke2fs(
         ("-J size=900", "a journal of 921600 blocks is too large"),
         ("-b 4k -J size=3", "-J size: 768 blocks are not 1024 to 10240000"),
         ("-E num_backup_sb=3", "num_backup_sb=3: not 0, 1 or 2"),
+        ("-E strides=16", "-E strides=16: not a parameter that mke2fs takes"),
+        ("-E stride=16,lazy-itable-init=0", "-E lazy-itable-init=0: not a parameter"),
+        ("-E resize", "-E resize: not a parameter that mke2fs takes"),
+        ("-O bigalloc -C 8M -N 64", "12 clusters may be too few for a filesystem"),
         ("-E desc_size=2048", "descriptors of 2048 bytes fill no block"),
         ("-O compression", "-O compression: not a feature that mke2fs sets"),
         ("-O metadata_csum_seed,^metadata_csum", "metadata_csum_seed needs metadata_csum"),
@@ -129,6 +133,24 @@ def assert_alike(of: Plan) -> bool:
             assert getattr(made, name) == getattr(computed, name), name
     assert made.features - NEWER == computed.features - NEWER
     return True
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("words", "is_taken"),
+    [
+        *((each, True) for each in sorted(EXTENDED - WITH_VALUE)),
+        *((each, False) for each in sorted(WITH_VALUE)),
+        ("stripe-width=8,desc-size=64,hash_seed=c0ffee00-1111-2222-3333-444455556666", True),
+        ("encoding=utf8,encoding_flags=strict,quotatype=usrquota,orphan_file_size=4M", True),
+        ("num-backup-sb=1", False),
+        ("packed-meta-blocks=1", False),
+        ("revision=1", False),
+    ],
+)
+def test_without_mke2fs_parameters_of_e_are_those_of_mke2fs(words: str, *, is_taken: bool) -> None:
+    """Only two have a spelling with a hyphen, and some need a value."""
+    assert assert_alike(disk_plan(f"-E {words}", size_bytes=GIB)) is is_taken
 
 
 @needs_e2fsprogs

@@ -13,7 +13,7 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts import KIB, MIB
 from ext4audit.facts.plan import MkfsArguments, Plan
-from ext4audit.facts.superblock import Superblock, sizes_of
+from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.layout import journal_blocks_of
 from ext4audit.layout.group_search import BYTES_PER_INODE
 from ext4audit.layout.groups import inode_table_blocks, is_exact, predict_table
@@ -46,6 +46,18 @@ MOST_FLEX_GROUPS = 1 << 31
 JOURNAL_LIMITS = range(1024, 10240001)
 """The blocks of a journal that -J can make."""
 DESCRIPTOR_SIZE = "desc_size"
+LEAST_CLUSTERS = 16
+"""With fewer, mke2fs may find no room for directories, the journal and quota files: filesystems of
+up to 10 clusters were refused (1.47.0)."""
+WITH_VALUE = frozenset(
+    "desc-size desc_size encoding encoding_flags hash_seed mmp_update_interval num_backup_sb "
+    "orphan_file_size quotatype resize stride stripe-width stripe_width".split()
+)
+EXTENDED = WITH_VALUE | frozenset(
+    "assume_storage_prezeroed discard lazy_itable_init lazy_journal_init no_copy_xattrs nodiscard "
+    "packed_meta_blocks root_owner test_fs".split()
+)
+"""The parameters that -E of mke2fs 1.47.0 takes on a device, and those that need a value."""
 NEEDED = (
     ("64bit", "extent"),
     ("bigalloc", "extent"),
@@ -99,6 +111,7 @@ def _with_reserves(plan: Plan, options: MkfsOptions) -> Superblock:
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?", text) or float(text) > MOST_PERCENT:
         raise ValueError(f"-m {text}: not a percentage of at most {MOST_PERCENT}")
     made = parameters(plan.size_bytes, options)
+    _refuse_few_clusters(sizes_of(made))
     _refuse_journal(plan.mkfs, made)
     reserved = blocks_for_root(plan.size_bytes, options, float(text))
     return made._replace(journal_bytes=journal_bytes_of(plan.mkfs, made), reserved_blocks=reserved)
@@ -107,6 +120,7 @@ def _with_reserves(plan: Plan, options: MkfsOptions) -> Superblock:
 def _upstream(plan: Plan) -> MkfsOptions:
     """Return the options of the plan, completed by the mke2fs.conf of upstream."""
     words = plan.mkfs
+    _refuse_extended(words)
     features = _features(plan)
     backups = _extended(words, "num_backup_sb")
     options = MkfsOptions(
@@ -176,6 +190,21 @@ def _resizable(plan: Plan, options: MkfsOptions) -> MkfsOptions:
     features = options.features | {"resize_inode"}
     _refuse_combined(features, options.inode_bytes)
     return replace(options, features=features, reserved_gdt_blocks=reserved)
+
+
+def _refuse_extended(words: MkfsArguments) -> None:
+    """Raise ValueError for a parameter of -E that mke2fs does not take, or that lacks its value."""
+    for parameter in words.extended:
+        name, _, value = parameter.partition("=")
+        if name not in EXTENDED or (name in WITH_VALUE and not value):
+            raise ValueError(f"-E {parameter}: not a parameter that mke2fs takes")
+
+
+def _refuse_few_clusters(sizes: Sizes) -> None:
+    """Raise ValueError where only mke2fs knows whether there is room for its own files."""
+    clusters = sizes.size_blocks // sizes.cluster_blocks
+    if sizes.cluster_blocks > 1 and clusters < LEAST_CLUSTERS:
+        raise ValueError(f"{clusters} clusters may be too few for a filesystem")
 
 
 def _refuse_combined(features: AbstractSet[str], inode_bytes: int) -> None:
