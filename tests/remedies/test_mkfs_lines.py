@@ -126,6 +126,23 @@ def test_the_default_is_counted_bitmap_by_bitmap(members: int) -> None:
 
 
 @needs_e2fsprogs
+def test_packed_bitmaps_are_recreated_with_the_same_groups() -> None:
+    """Without -E packed_meta_blocks, which no superblock shows, mke2fs spreads them: 0.99."""
+    array = striped_geometry(7, 512, "raid6")
+    with sparse_image(1888051200) as image:
+        run(f"mke2fs -q -F -t ext4 -b 1024 -E packed_meta_blocks=1,{','.join(LAZY)} {image}")
+        old = read(MadeImage(image, 0), array)
+        run_quickly(str(mkfs_line(str(image), old.layout, old.superblock)))
+        new = read(MadeImage(image, 0), array)
+    promised = old.advice.advice
+    assert promised is not None
+    assert promised.is_default
+    assert (old.layout.blocks_per_group, old.layout.flex_bg_groups) == (8192, 16)
+    assert round(old.layout.evenness, 1) == 0.5
+    assert new.layout.evenness == pytest.approx(promised.evenness, abs=0.02)
+
+
+@needs_e2fsprogs
 @pytest.mark.parametrize(
     ("blocks", "array", "groups"),
     [(524748, striped_geometry(8, 64), 16), (229850, striped_geometry(2, 128), 7)],

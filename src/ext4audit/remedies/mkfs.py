@@ -10,7 +10,7 @@ from ext4audit.facts.layout import MOST_STRIDE_BLOCKS, MetadataLayout, MkfsAdvic
 from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
-from ext4audit.layout.advice import advice_for, growth_for
+from ext4audit.layout.advice import AS_USUAL, advice_for, growth_for
 from ext4audit.layout.group_search import advised, backup_superblocks, density_of, described
 from ext4audit.layout.groups import sizes_of_middle
 from ext4audit.layout.mkfs_parameters import (
@@ -102,12 +102,16 @@ def _new_external_journal(layout: MetadataLayout, superblock: Superblock) -> str
 
 
 def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> bool:
-    """Return whether recreating changes nothing; a stride moves bitmaps only without flex_bg."""
+    """Return whether recreating changes nothing.
+
+    A stride moves bitmaps only without flex_bg. With -E packed_meta_blocks, which the superblock
+    does not record, the bitmaps of the advised groups are elsewhere.
+    """
     same_groups = _blocks_per_group(layout, advice) == layout.blocks_per_group
     same_packing = advice.flex_bg_groups == layout.flex_bg_groups
-    return (
-        same_groups and same_packing and (advice.flex_bg_groups > 1 or not superblock.stride_blocks)
-    )
+    same_places = advice.evenness <= layout.evenness + AS_USUAL
+    is_moved = advice.flex_bg_groups == 1 and superblock.stride_blocks > 0
+    return same_groups and same_packing and same_places and not is_moved
 
 
 def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
