@@ -45,11 +45,11 @@ def test_each_word_can_be_left_out() -> None:
     """They are left out one at a time, named as the user typed them."""
     left = dict(GIVEN.shorter())
     assert list(left) == [
+        "-E stripe-width=8",
         "-g 32768",
         "-m 0",
         "-O ^metadata_csum",
         "-O bigalloc",
-        "-E stripe-width=8",
     ]
     assert left["-O bigalloc"].features == ("^metadata_csum",)
     assert left["-E stripe-width=8"].arguments() == GIVEN.arguments()[:-2]

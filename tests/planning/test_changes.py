@@ -204,6 +204,14 @@ def test_a_wrong_stripe_is_left_out_as_a_whole(level: str) -> None:
     assert corrected.plan.mkfs.extended == ()
 
 
+def test_a_wrong_stripe_is_left_out_before_the_size_of_a_cluster() -> None:
+    """With clusters of 64 KiB the kernel turns off 20 blocks, which is milder, but no cure."""
+    words = "-O bigalloc -C 16k -E stripe_width=20"
+    of = plan(words, level="raid5", members=5, chunk_bytes=16 << 10, release="6.12.1")
+    corrected = correct(of, judge_by("LAY002"))
+    assert corrected.plan.mkfs == replace(of.mkfs, extended=())
+
+
 def test_a_change_that_causes_a_finding_is_no_improvement() -> None:
     """Without nodelalloc a rename waits for seconds here: dioread_nolock is removed instead."""
     of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2, size_bytes=400 << 30)

@@ -84,19 +84,20 @@ class MkfsArguments:
     def shorter(self) -> Iterator[tuple[str, MkfsArguments]]:
         """Yield each option as text, with the options that remain without it.
 
-        Stride and stripe width describe one stripe: both are removed together before one alone.
+        Stride and stripe width describe one stripe: both are removed together before one alone, and
+        before -C, as the kernel turns off a wrong stripe that does not fit other clusters.
         """
+        stripe = [each for each in self.extended if _key(each) in {"stride", "stripe_width"}]
+        if len(stripe) > 1:
+            yield f"-E {','.join(stripe)}", self.without_extended(*stripe)
+        for parameter in self.extended:
+            yield f"-E {parameter}", self.without_extended(parameter)
         for index, (flag, value) in enumerate(self.values):
             rest = (*self.values[:index], *self.values[index + 1 :])
             yield f"{flag} {value}", replace(self, values=rest)
         for index, parameter in enumerate(self.features):
             left = (*self.features[:index], *self.features[index + 1 :])
             yield f"-O {parameter}", replace(self, features=left)
-        stripe = [each for each in self.extended if _key(each) in {"stride", "stripe_width"}]
-        if len(stripe) > 1:
-            yield f"-E {','.join(stripe)}", self.without_extended(*stripe)
-        for parameter in self.extended:
-            yield f"-E {parameter}", self.without_extended(parameter)
 
 
 def _key(parameter: str) -> str:
