@@ -92,6 +92,7 @@ def test_the_blocks_of_a_group_may_differ_from_the_option(
         (GIB, MkfsOptions(group_option=32776), "out of range"),
         (GIB, MkfsOptions(block_bytes=2048, group_option=32744), "out of range"),
         (GIB, MkfsOptions(features=BIGALLOC, inode_count=9_000_000), "too many inodes"),
+        (16 * TIB, MkfsOptions(features=DEFAULT_FEATURES - {"64bit"}), "too many without 64bit"),
         (4096, MkfsOptions(), "too few for a filesystem"),
         (0, MkfsOptions(), "too few for a filesystem"),
     ],
@@ -216,6 +217,12 @@ def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
         pytest.param(700 * GIB, "", MkfsOptions(), id="700 GiB"),
         pytest.param(5 * TIB, "", MkfsOptions(), id="5 TiB"),
         pytest.param(17 * TIB, "", MkfsOptions(), id="17 TiB"),
+        pytest.param(
+            20 * TIB,
+            "-i 4096",
+            MkfsOptions(bytes_per_inode=4096),
+            id="as many inodes as have numbers of 32 bits, in whole blocks",
+        ),
         pytest.param(
             MIB,
             "-N 1 -I 128",

@@ -146,6 +146,8 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
     inodes = inodes or size_blocks // max(PAGE_BYTES // block_bytes, 1)
     if (options.inode_count or 0) > MOST_OF_32_BITS:
         raise ValueError(f"{options.inode_count} inodes are too many for 32 bits")
+    if device_blocks > MOST_OF_32_BITS and "64bit" not in options.features:
+        raise ValueError(f"{device_blocks} blocks are too many without 64bit")
     if device_blocks and inodes * options.inode_bytes >= device_blocks * block_bytes:
         raise ValueError(f"too many inodes for {device_blocks} blocks")
     return Sizes(
@@ -246,7 +248,8 @@ def _with_smaller_groups(requested: Sizes, draft: Sizes) -> Sizes:
 def _with_inodes(draft: Sizes, wanted: int) -> Sizes:
     """Fill the blocks of the inode tables; the number of inodes is a multiple of 8."""
     per_block = draft.block_bytes // draft.inode_bytes
-    count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, MOST_OF_32_BITS // draft.groups)
+    most = MOST_OF_32_BITS // draft.groups // per_block * per_block
+    count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, most)
     filled = -(-count // per_block) * per_block // INODE_STEP * INODE_STEP
     return draft._replace(inodes_per_group=filled, inode_count=filled * draft.groups)
 
