@@ -96,7 +96,9 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "not checked again": {"fg": "yellow"},
     "unchanged": {"dim": True},
 }
-"""The terminal style of each kind of finding; other lines are totals of a host."""
+"""The terminal style of each kind of finding."""
+TOTAL: Mapping[str, Any] = {"bold": True}
+"""The terminal style of the totals of a host."""
 
 
 @click.command("diff")
@@ -160,11 +162,8 @@ def command(
 
 def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
     """Return the text report with the kind of each finding in colour."""
-    return "".join(f"{_styled(start)}: {rest}\n" for start, rest in _lines(found))
-
-
-def _styled(start: str) -> str:
-    return click.style(start, **STYLES.get(start, {"bold": True}))
+    styled = ((click.style(kind, **STYLES.get(kind, TOTAL)), rest) for kind, rest in _lines(found))
+    return "".join(f"{kind}: {rest}\n" for kind, rest in styled)
 
 
 Document = Mapping[str, Any]

@@ -227,13 +227,13 @@ def worst_of(reports: Sequence[Report]) -> Report:
 
 
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:
-    worst = max(verdicts, key=lambda verdict: (_weight(verdict), verdict.outcome in UNDETERMINED))
+    def weight(verdict: Verdict) -> tuple[int, bool]:
+        findings = sum(len(Severity) - each.severity.rank for each in verdict.findings)
+        return findings, verdict.outcome in UNDETERMINED
+
+    worst = max(verdicts, key=weight)
     unknowns = dict.fromkeys(unknown for verdict in verdicts for unknown in verdict.unknowns)
     return worst._replace(unknowns=tuple(unknowns))
-
-
-def _weight(verdict: Verdict) -> int:
-    return sum(len(Severity) - finding.severity.rank for finding in verdict.findings)
 
 
 def gap_count(report: Report) -> int:

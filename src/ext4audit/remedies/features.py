@@ -99,12 +99,9 @@ def _replace(fs: Filesystem, new_mib: int, old_mib: int) -> Work:
 
 def _new_journal(fs: Filesystem, make: str, words: str) -> Command:
     """Return the command that removes the journal and makes another by the command `make`."""
-    found = _journal(fs, words), *toggled(fs, "-O", ["has_journal"])
+    made = Assignment(fs.device, "tune2fs -J", words)
+    found = made, *toggled(fs, "-O", ["has_journal"])
     return joined(_set(fs, "^has_journal").command, Command(make, TUNE2FS, sets=found))
-
-
-def _journal(fs: Filesystem, words: str) -> Assignment:
-    return Assignment(fs.device, "tune2fs -J", words)
 
 
 @if_quotable

@@ -37,7 +37,7 @@ from ext4audit.renderers.shared.rows import (
     gaps,
     rows,
 )
-from ext4audit.report import FixedFinding, PlanAdvice, PlanLine, Report
+from ext4audit.report import FixedFinding, PlanAdvice, Report
 
 COLUMNS = (
     *("host", "kind", "rule", "name", "severity", "confidence", "state"),
@@ -58,7 +58,10 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa:
     """Return the rows of a plan's report, and a row for each recommended command."""
     found = list(_of_hosts([Audited(report.source.label, report)]))
     same = {column: found[0].get(column, "") for column in _OF_RUN}
-    return _text([*found, *({**same, **_plan_line(line)} for line in advice.lines)])
+    for line in advice.lines:
+        cells = {"kind": "plan", "name": line.key, "message": line.purpose}
+        found.append({**same, **cells, "commands": line.command})
+    return _text(found)
 
 
 def _text(found: Iterable[dict[str, str]]) -> str:
@@ -75,10 +78,6 @@ def _of_hosts(hosts: Sequence[Audited]) -> Iterator[dict[str, str]]:
     for host in hosts:
         for cells in _of_host(host):
             yield {"host": host.name, **cells, "source": host.label, **run}
-
-
-def _plan_line(line: PlanLine) -> dict[str, str]:
-    return {"kind": "plan", "name": line.key, "message": line.purpose, "commands": line.command}
 
 
 def _of_host(host: Audited) -> Iterator[dict[str, str]]:

@@ -106,15 +106,8 @@ def _incomplete(hosts: Sequence[Audited], page: Page) -> Iterator[_Note]:
     partly = [name for name, state in states.items() if state == INCOMPLETE]
     if partly:
         what = f"The audit is incomplete on {listed(partly, _HOSTS_SHOWN)}"
-        yield _Note(WARNING, "audit incomplete", (f"{what}: {_reasons(page)}.",))
-
-
-def _reasons(page: Page) -> str:
-    return (
-        "see the step summary for the reasons"
-        if page.has_summary
-        else "see -f text for the reasons"
-    )
+        where = "the step summary" if page.has_summary else "-f text"
+        yield _Note(WARNING, "audit incomplete", (f"{what}: see {where} for the reasons.",))
 
 
 def _joined(found: Sequence[Row]) -> Iterator[tuple[Row, ...]]:

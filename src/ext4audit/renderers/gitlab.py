@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ext4audit.finding import Finding, Severity
+from ext4audit.finding import Severity
 from ext4audit.renderers import (
     Audited,
     Page,
@@ -89,8 +89,8 @@ def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:
         text = f"{subject}: {row.finding.message}"
         accepted = row.finding.suppression
         reason = "" if accepted is None else f"[suppressed: {suppression_text(accepted)}] "
-        location, severity = location_of(row, report), _severity(row.finding)
-        yield _issue(row.rule.code, reason + text, severity, location, fingerprint)
+        severity = _SEVERITIES[row.finding.severity] if accepted is None else "info"
+        yield _issue(row.rule.code, reason + text, severity, location_of(row, report), fingerprint)
 
 
 def _fixed(name: str, report: Report) -> Iterator[dict[str, Any]]:
@@ -99,10 +99,6 @@ def _fixed(name: str, report: Report) -> Iterator[dict[str, Any]]:
         fingerprint = digest(name, FIXED, gone.rule, gone.subject, gone.fact)
         location = location_of_subject(name, None, None)
         yield _issue(FIXED, text, "info", location, fingerprint)
-
-
-def _severity(finding: Finding) -> str:
-    return "info" if finding.suppression is not None else _SEVERITIES[finding.severity]
 
 
 def _gap(name: str, group: GapGroup) -> dict[str, Any]:

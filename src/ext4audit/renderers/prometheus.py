@@ -34,7 +34,7 @@ from ext4audit.renderers.shared.rows import (
     gaps,
     rows,
 )
-from ext4audit.report import DataFile, PlanAdvice, Report
+from ext4audit.report import PlanAdvice, Report
 
 _Labels: TypeAlias = Mapping[str, str]
 _Sample: TypeAlias = tuple[_Labels, float]
@@ -184,13 +184,12 @@ def _of_data(read: Sequence[tuple[str, Report]]) -> Iterator[str]:
     """Yield the metric of newer data files, which are the same for all hosts of a run."""
     files = next((report.knowledge for _, report in read if report.knowledge), ())
     if files:
-        samples = [({"path": each.path, "table": each.table}, _seconds(each)) for each in files]
+        samples = [
+            ({"path": each.path, "table": each.table}, timegm(strptime(each.dated, "%Y-%m-%d")))
+            for each in files
+        ]
         text = "The dates of newer data files in force, in seconds since 1970."
         yield from _metric("ext4audit_knowledge_date_seconds", text, samples)
-
-
-def _seconds(file: DataFile) -> int:
-    return timegm(strptime(file.dated, "%Y-%m-%d"))
 
 
 def _of_run(page: Page, policy: str | None) -> Iterator[str]:

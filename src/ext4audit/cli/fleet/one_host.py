@@ -70,7 +70,9 @@ def audit_place(place: Place, job: Job) -> HostLine:
         code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
         complete=report.complete_for(job.threshold),
         matched=bool(report.host.filesystems),
-        found=_found(report),
+        found=tuple(
+            FoundRule(rule.code, rule.name, worst) for rule, worst in worst_by_rule(report)
+        ),
         host=Audited(label_of(place), report, key=report.key) if job.keep else None,
         groups=place.groups,
         used=used,
@@ -136,10 +138,6 @@ def _rendered(report: Report, fmt: str, page: Page) -> str:
         return ""
     text: str = lazily("renderers.text", "render_report")(report, page)
     return f"{text}\n"
-
-
-def _found(report: Report) -> tuple[FoundRule, ...]:
-    return tuple(FoundRule(rule.code, rule.name, worst) for rule, worst in worst_by_rule(report))
 
 
 LONGEST_SECONDS = 60.0

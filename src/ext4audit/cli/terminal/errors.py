@@ -85,7 +85,8 @@ def _near(error: click.NoSuchOption) -> str:
 def _misused(error: click.BadOptionUsage, arguments: Sequence[str]) -> str:
     """Return the message for a missing or superfluous value, the only two possible errors."""
     known = {name: each for each in _options(arguments) for name in each.opts}
-    takes_value = error.option_name in known and not _is_flag(known[error.option_name])
+    option = known.get(error.option_name)
+    takes_value = option is not None and not (option.is_flag or option.count)
     return f"{error.option_name} takes {'a' if takes_value else 'no'} value"
 
 
@@ -94,10 +95,6 @@ def _options(arguments: Sequence[str]) -> list[click.Option]:
     words = list(dropwhile(lambda word: word.startswith("-"), arguments))
     _, command, _ = app.resolve_command(click.Context(app), words) if words else (None, None, None)
     return [each for each in command.params if isinstance(each, click.Option)] if command else []
-
-
-def _is_flag(option: click.Option) -> bool:
-    return option.is_flag or option.count
 
 
 def _name(parameter: click.Parameter | None) -> str:

@@ -271,14 +271,14 @@ def page_parts(rule: Rule) -> tuple[PagePart, ...]:
     """Return the page of a rule; text before the first heading gets the heading "About"."""
     before, *rest = _HEADING.split(rule.page)
     sections = [("About", before), *zip(rest[::2], rest[1::2], strict=True)]
-    return tuple(PagePart(head, _paragraphs(text)) for head, text in sections if text.strip())
-
-
-def _paragraphs(text: str) -> tuple[tuple[Span, ...], ...]:
-    return tuple(_spans(" ".join(each.split())) for each in text.strip().split("\n\n"))
+    return tuple(
+        PagePart(head, tuple(map(_spans, text.strip().split("\n\n"))))
+        for head, text in sections
+        if text.strip()
+    )
 
 
 def _spans(paragraph: str) -> tuple[Span, ...]:
-    """Split a paragraph at its backticks: every second piece is code."""
-    pieces = enumerate(paragraph.split("`"))
+    """Split a paragraph, as one line, at its backticks: every second piece is code."""
+    pieces = enumerate(" ".join(paragraph.split()).split("`"))
     return tuple(Span(piece, code=number % 2 == 1) for number, piece in pieces if piece)

@@ -12,7 +12,7 @@ from pkgutil import get_data
 from typing import Any
 
 from ext4audit.evidence import for_wording
-from ext4audit.facts.host import ActiveProfile, Host
+from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page, json_text
 from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
@@ -80,7 +80,10 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "gaps": [unknown_object(gap) for gap in report.host.gaps],
         "fixed": None if report.fixed is None else [_fixed(each) for each in report.fixed],
         "notices": list(report.notices),
-        "profiles": [_profile(active) for active in report.host.profiles],
+        "profiles": [
+            {"name": active.profile.name, "mount_points": active.place}
+            for active in report.host.profiles
+        ],
         "policy": report.policy,
         "knowledge": [
             {"path": each.path, "table": each.table, "date": each.dated}
@@ -96,10 +99,6 @@ def _fixed(fixed: FixedFinding) -> dict[str, Any]:
         "fact": fixed.fact,
         "message": fixed.message,
     }
-
-
-def _profile(active: ActiveProfile) -> dict[str, Any]:
-    return {"name": active.profile.name, "mount_points": active.place}
 
 
 def _host(host: Host) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ext4audit.evidence import Evidence, Known, Unknown, for_wording
+from ext4audit.evidence import Known, Unknown, for_wording, origin_of
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
@@ -16,7 +16,6 @@ from ext4audit.finding import (
     LineEdit,
     NewFile,
     Remedy,
-    Step,
     Suppression,
 )
 from ext4audit.renderers import chunk_bytes
@@ -90,13 +89,9 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "disruption": remedy.disruption.value,
         "destructive": remedy.destructive,
         "trade_off": remedy.trade_off,
-        "steps": [_step(step) for step in remedy.lines],
+        "steps": [{"phase": step.phase.value, "command": step.command} for step in remedy.lines],
         "diff": [_file_change(change) for change in remedy.file_changes],
     }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {"phase": step.phase.value, "command": step.command}
 
 
 def _file_change(change: LineEdit | NewFile) -> dict[str, Any]:
@@ -265,13 +260,9 @@ def filesystem_object(fs: Filesystem) -> dict[str, Any]:
         "options": options_object(fs),
         "stack": _stack(fs),
         "layout": None if layout is None else layout_object(layout),
-        "superblock_source": _origin(fs.superblock),
+        "superblock_source": origin_of(fs.superblock) or None,
         "unknowns": [unknown_object(unknown) for unknown in _unknowns(fs)],
     }
-
-
-def _origin(evidence: Evidence[object]) -> str | None:
-    return evidence.origin if isinstance(evidence, Known) else None
 
 
 def _unknowns(fs: Filesystem) -> Sequence[Unknown]:

@@ -94,7 +94,7 @@ def _overview(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]
         (
             prose(name),
             _state(host, page),
-            *(cells[name].get(code_, _missing(host)) for code_ in codes),
+            *(cells[name].get(code_, "" if host.report else "?") for code_ in codes),
         )
         for name, host in named
     ]
@@ -108,10 +108,6 @@ def _cells(name: str, report: Report | None) -> dict[str, str]:
     shown = {gap.rule.code: "?" for gap in gaps(name, report) if gap.rule}
     active = [row for row in rows(name, report) if row.state == ACTIVE]
     return shown | {row.rule.code: row.finding.severity.value for row in reversed(active)}
-
-
-def _missing(host: Audited) -> str:
-    return "?" if host.report is None else ""
 
 
 def _state(host: Audited, page: Page) -> str:

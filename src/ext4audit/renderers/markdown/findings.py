@@ -175,7 +175,8 @@ def gap_lines(found: Sequence[Gap], most: int) -> list[tuple[str, ...]]:
     by_rule: dict[tuple[str, str, str, int], list[Gap]] = {}
     for gap in found:
         own = 0 if times[gap.cause, gap.hint] > most else id(gap)
-        by_rule.setdefault((gap.cause, gap.hint, _rule_of_gap(gap), own), []).append(gap)
+        rule = "evidence of the host" if gap.rule is None else gap.rule.code
+        by_rule.setdefault((gap.cause, gap.hint, rule, own), []).append(gap)
     lines: dict[tuple[str, str, str, int], list[str]] = {}
     for (cause, hint, rule, own), same in by_rule.items():
         lines.setdefault((_subjects(same), text_of(same, cause), hint, own), []).append(rule)
@@ -183,7 +184,3 @@ def gap_lines(found: Sequence[Gap], most: int) -> list[tuple[str, ...]]:
         (", ".join(rules), where, prose(text), prose(hint))
         for (where, text, hint, _), rules in lines.items()
     ]
-
-
-def _rule_of_gap(gap: Gap) -> str:
-    return "evidence of the host" if gap.rule is None else gap.rule.code

@@ -281,14 +281,10 @@ class Location(NamedTuple):
 
 def location_of(row: Row, report: Report) -> Location:
     """Return the location of a finding: the cited fstab line, or the mount table."""
-    line = _cited_line(row.finding)
-    if line is None:
-        return location_of_subject(row.host, row.filesystem, report)
-    return Location(_path(row.host, _FSTAB), line)
-
-
-def _cited_line(finding: Finding) -> int | None:
-    return next((each.fstab_line for each in finding.citations if each.fstab_line), None)
+    for cited in row.finding.citations:
+        if cited.fstab_line:
+            return Location(_path(row.host, _FSTAB), cited.fstab_line)
+    return location_of_subject(row.host, row.filesystem, report)
 
 
 def location_of_subject(host: str, fs: Filesystem | None, report: Report | None) -> Location:

@@ -59,7 +59,7 @@ def without_remedy(cause: Cause) -> int:
 
 def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -> str:
     """Return the names of the subjects, or for many, how many of `total` filesystems they are."""
-    unique = {_key(each): each for each in cause.found}
+    unique = {each.filesystem.id if each.filesystem else _label(each): each for each in cause.found}
     subjects = list(unique.values())
     labels = _distinct(subjects, _full_label if full else _label)
     if len(labels) <= _SUBJECTS_SHOWN:
@@ -79,10 +79,6 @@ def one_a_line(causes: Sequence[Cause]) -> tuple[Cause, ...]:
         Cause(line[0].rule, tuple(found for each in line for found in each.found))
         for line in same.values()
     )
-
-
-def _key(each: Found) -> str:
-    return _label(each) if each.filesystem is None else each.filesystem.id
 
 
 def _label(each: Found) -> str:

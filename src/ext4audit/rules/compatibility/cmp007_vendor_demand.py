@@ -71,9 +71,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     profiles = host.profiles_of(fs)
     if not profiles:
         raise NotApplicable("no profile is selected for it")
-    if not any(_demands(profile) for profile in profiles):
+    of_layout = any(map(_demands_layout, profiles))
+    if not (of_layout or any(each.options or each.forbid for each in profiles)):
         raise NotApplicable("its profiles have no requirements")
-    if not (fs.alive or any(_demands_layout(profile) for profile in profiles)):
+    if not (fs.alive or of_layout):
         raise NotApplicable("it is not mounted")
     gaps: list[Unknown] = []
     for part in _parts(fs, host, profiles):
@@ -96,10 +97,6 @@ def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterato
         yield forbidden_options(fs, host, profiles)
     for profile in profiles:
         yield from layout_checks(fs, profile)
-
-
-def _demands(profile: Profile) -> bool:
-    return bool(profile.options or profile.forbid) or _demands_layout(profile)
 
 
 def _demands_layout(profile: Profile) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown, for_wording
-from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
+from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rules.shared import place_of_journal, superblock_field
@@ -108,7 +108,8 @@ def _delay(device: BlockDevice, dm: DmDevice) -> Iterator[Part]:
     if for_wording(device.queue.write_cache, "") == "write through":
         return
     if isinstance(dm.table, Known):
-        targets = sorted({each.target for each in dm.table.value if _delays(each)})
+        delaying = (each for each in dm.table.value if each.target in DELAYING)
+        targets = sorted({t.target for t in delaying if WRITTEN_THROUGH.isdisjoint(t.arguments)})
         if targets:
             sentence = "its target can lose completed writes until it is flushed"
             cite = Citation(label, ", ".join(targets), dm.table.origin)
@@ -117,10 +118,6 @@ def _delay(device: BlockDevice, dm: DmDevice) -> Iterator[Part]:
         sentence = "it is unknown whether its target keeps writes in memory"
         cite = Citation(label, f"unknown: {dm.table.detail}", dm.table.what)
         yield Part(device.name, Severity.HIGH, Confidence.POSSIBLE, sentence, cite, dm.table)
-
-
-def _delays(segment: DmSegment) -> bool:
-    return segment.target in DELAYING and WRITTEN_THROUGH.isdisjoint(segment.arguments)
 
 
 def _is_loop(device: BlockDevice) -> bool:

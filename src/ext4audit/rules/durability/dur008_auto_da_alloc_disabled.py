@@ -72,7 +72,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, host: Host) -> Finding:
-    severity = Severity.MEDIUM if _holds_persistent_data(fs) else Severity.LOW
+    severity = Severity.MEDIUM if any(map(_is_persistent, fs.mount_points)) else Severity.LOW
     severity, message = milder_while_read_only(fs, severity, MESSAGE)
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
     return Finding(
@@ -85,12 +85,8 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
     )
 
 
-def _holds_persistent_data(fs: Filesystem) -> bool:
-    """Return whether a mount point indicates data that must survive a crash."""
-    return any(map(_is_persistent, fs.mount_points))
-
-
 def _is_persistent(point: str) -> bool:
+    """Return whether a mount point indicates data that must survive a crash."""
     if below(point, DATABASES):
         return True
     return not below(point, SCRATCH) and (point == "/" or below(point, KEPT))
