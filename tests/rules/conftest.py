@@ -19,6 +19,7 @@ from ext4audit import engine
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
+from support import judging
 from support.hosts import fact_loss
 from support.hosts.evidence_loss import PASSING, improvement
 from support.hosts.fact_access import tracked
@@ -55,8 +56,9 @@ def _fewer_facts_give_no_better_verdict(
 
     is_of_a_rule = request.path.parent != Path(__file__).parent
     is_of_a_rule &= request.node.get_closest_marker("judged_once") is None
-    if is_of_a_rule and getattr(request.module, "judge", None) is engine.judge:
-        monkeypatch.setattr(request.module, "judge", recording)
+    for module in (request.module, judging) if is_of_a_rule else ():
+        if getattr(module, "judge", None) is engine.judge:
+            monkeypatch.setattr(module, "judge", recording)
     yield
     remedies = (r for *_, verdict in judged for each in verdict.findings for r in each.remedies)
     missing = {text for remedy in remedies for text in undeclared(remedy)}

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.compatibility.cmp006_legacy_ext3_format import check
 from support.builders import (
     GIB,
     disk,
     filesystem,
     fstab_entry,
-    host,
     known,
     mount,
     superblock,
     unknown,
 )
+from support.judging import only_finding, verdict_on
 from support.remedies.case import LoopMount, RemedyCase
 from support.remedies.steps_as_text import step_lines
 
 EXT3 = frozenset({"has_journal", "dir_index", "sparse_super", "large_file"})
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge a filesystem."""
-    return judge(check, fs, host(fs))
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def ext3_format(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Filesystem:
@@ -42,12 +41,6 @@ def ext3_format(kind: str = "ext3", *, mount_point: str = "/data", **changes: An
         "fstab": known((fstab_entry(fstype=kind, mount_point=mount_point),)),
     }
     return filesystem(**{**values, **changes})
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding about a filesystem."""
-    (finding,) = verdict_of(fs).findings
-    return finding
 
 
 def commands(finding: Finding, phase: Phase) -> list[str]:

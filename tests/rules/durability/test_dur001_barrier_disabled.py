@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Layer, Provenance
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Phase, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Phase, Severity
 from ext4audit.parsers import parse_dm_table
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur001_barrier_disabled import check
 from support.builders import (
     disk,
@@ -31,6 +32,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.judging import only_finding, verdict_on
 from support.remedies.shell import RemedyShell
 
 WRITE_THROUGH = queue(write_cache="write through")
@@ -69,16 +71,8 @@ def with_nobarrier(device: BlockDevice, *tokens: str, **changes: Any) -> Filesys
     )
 
 
-def verdict_of(fs: Filesystem, *others: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs, *others))
-
-
-def finding_of(fs: Filesystem, *others: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs, *others)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 CRITICAL = (Severity.CRITICAL, Confidence.CONFIRMED)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ext4audit.facts.host import ActiveProfile, Filesystem, Kernel, all_profiles
 from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.facts.options import words_of_string
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur002_hidden_superblock_default import (
     OnDiskDefault,
     check,
@@ -29,22 +30,15 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.judging import only_finding, verdict_on
 from support.remedies.shell import RemedyShell
 from support.remedies.steps_as_text import step_lines
 
 NO_SUPERBLOCK = unknown("the superblock of /dev/sda")
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs))
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_hidden_options(*tokens: str, **changes: object) -> Filesystem:

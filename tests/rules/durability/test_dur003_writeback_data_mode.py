@@ -1,19 +1,18 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Confidence, Disruption, Phase, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur003_writeback_data_mode import check
 from support.builders import (
     filesystem,
     fstab_entry,
-    host,
     known,
     mount,
     options,
@@ -21,6 +20,7 @@ from support.builders import (
     unknown,
 )
 from support.filesystems.scratch import run
+from support.judging import only_finding, verdict_on
 from support.remedies.case import LoopMount, RemedyCase
 from support.remedies.steps_as_text import step_lines
 
@@ -35,16 +35,8 @@ NO_JOURNAL_OPTIONS = type(NO_JOURNAL)(
 )
 
 
-def verdict_of(fs: Filesystem, **mounts_around: Any) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs, **mounts_around))
-
-
-def finding_of(fs: Filesystem, **mounts_around: Any) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs, **mounts_around)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def writeback(*tokens: str, **changes: Any) -> Filesystem:

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Confidence, Disruption, Finding, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Confidence, Disruption, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur004_async_journal_commit import check
 from support.builders import (
     disk,
     filesystem,
     fstab_entry,
-    host,
     known,
     loop,
     mount,
@@ -22,6 +21,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.judging import only_finding, verdict_on
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
 
@@ -31,16 +31,8 @@ WRITE_THROUGH = disk(limits=queue(write_cache="write through"))
 UNKNOWN_CACHE = disk(limits=queue(write_cache=unknown("/sys/block/sda/queue/write_cache")))
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs))
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_async_commit(**changes: Any) -> Filesystem:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import RecordedError, Superblock
-from ext4audit.finding import Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Disruption, Phase, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur006_errors_continue import check
 from ext4audit.rules.health.hlt001_recorded_errors import check as recorded_errors
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
@@ -24,6 +25,7 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.judging import only_finding, verdict_on
 from support.options.evidence import resolve
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
@@ -31,16 +33,8 @@ from support.remedies.steps_as_text import step_lines
 READ_ONLY = "errors=remount-ro"
 
 
-def verdict_of(fs: Filesystem, **around: Any) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs, **around))
-
-
-def finding_of(fs: Filesystem, **around: Any) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs, **around)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def commands(fs: Filesystem, *phases: Phase) -> list[str]:

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Confidence, Disruption, Finding, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Confidence, Disruption, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.durability.dur009_norecovery_mount import check
-from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.builders import disk, filesystem, known, mount, options, superblock, unknown
 from support.filesystems.scratch import run
+from support.judging import only_finding, verdict_on
 from support.remedies.case import LoopMount, RemedyCase
 
 CLEAN = superblock()
@@ -19,16 +20,8 @@ DIRTY = superblock(features=CLEAN.features | {"needs_recovery"})
 READ_ONLY = (mount(flags=("ro", "relatime"), super_options=("ro", "norecovery")),)
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs))
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_unreplayed_journal(word: str = "norecovery", **changes: Any) -> Filesystem:

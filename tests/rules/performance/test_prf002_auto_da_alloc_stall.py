@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,15 @@ from support.builders import (
 )
 from support.filesystems.scratch import Scratch, apply_remedy, judge_host, roll_back, run, run_shell
 from support.images.mke2fs import sparse_image
+from support.judging import only_finding, verdict_on
 from support.remedies.dirty_limits import own_limits, read_limits, set_limits
 
 MIB = 1 << 20
 ABSENT = Unknown("queue file", Why.ABSENT)
 
 
-def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
-    """Judge a filesystem on a host."""
-    return judge(check, fs, host(fs, **changes))
-
-
-def finding_of(fs: Filesystem, **changes: Any) -> Finding:
-    """Return the only finding about a filesystem."""
-    (finding,) = verdict_of(fs, **changes).findings
-    return finding
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def on_one_disk(

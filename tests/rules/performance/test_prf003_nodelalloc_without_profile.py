@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import ActiveProfile, Filesystem, Profile
 from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Confidence, Disruption, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check
-from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.builders import filesystem, fstab_entry, known, mount, options, unknown
+from support.judging import verdict_on
 from support.remedies.case import RemedyCase
 from support.remedies.shell import RemedyShell
 from support.remedies.steps_as_text import step_lines
@@ -22,9 +23,7 @@ from support.remedies.steps_as_text import step_lines
 TIDB = Profile("tidb", "TiDB", "nodelalloc is mandatory", "the vendor", options=("nodelalloc",))
 
 
-def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
-    """Judge a filesystem on a host."""
-    return judge(check, fs, host(fs, **changes))
+verdict_of = partial(verdict_on, check)
 
 
 def with_options(*tokens: str, **how: Any) -> Filesystem:

@@ -1,31 +1,24 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Provenance
-from ext4audit.finding import Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Disruption, Phase, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf007_data_journal_mode import check
-from support.builders import filesystem, fstab_entry, host, known, mount, options, unknown
+from support.builders import filesystem, fstab_entry, known, mount, options, unknown
+from support.judging import only_finding, verdict_on
 from support.remedies.case import RemedyCase
 
 JOURNAL = "data=journal"
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs))
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_data_journal(place: str = "/data", **changes: Any) -> Filesystem:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf008_strict_atime import check
-from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import filesystem, fstab_entry, known, mount, unknown
+from support.judging import verdict_on
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
 
 STRICT = mount(flags=("rw",))
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge a filesystem."""
-    return judge(check, fs, host(fs))
+verdict_of = partial(verdict_on, check)
 
 
 def finding_of(**changes: Any) -> Finding:

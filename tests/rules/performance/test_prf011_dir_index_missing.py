@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf011_dir_index_missing import check
-from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown
+from support.builders import GIB, disk, filesystem, known, mount, superblock, unknown
 from support.filesystems.scratch import run_shell
+from support.judging import only_finding, verdict_on
 from support.remedies.case import LoopMount, RemedyCase
 
 EXT4_FEATURES = frozenset({"has_journal", "extent", "metadata_csum"})
 
 
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge a filesystem."""
-    return judge(check, fs, host(fs))
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def without_index(
@@ -29,12 +29,6 @@ def without_index(
     """Build a filesystem of this size without dir_index."""
     facts = superblock(features=features, size_blocks=gib * GIB // 4096)
     return filesystem(**{"superblock": known(facts, "dumpe2fs -h /dev/sda"), **changes})
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding about a filesystem."""
-    (finding,) = verdict_of(fs).findings
-    return finding
 
 
 def commands(finding: Finding, which: int, phase: Phase) -> list[str]:

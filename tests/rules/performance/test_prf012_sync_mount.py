@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rules.performance.prf012_sync_mount import check
-from support.builders import disk, filesystem, fstab_entry, host, known, lsblk_row, mount, unknown
+from support.builders import disk, filesystem, fstab_entry, known, lsblk_row, mount, unknown
+from support.judging import only_finding, verdict_on
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
 
-
-def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
-    """Judge a filesystem on a host."""
-    return judge(check, fs, host(fs, **changes))
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_mount_table_options(*words: str, mount_point: str = "/data", **changes: Any) -> Filesystem:
     """Build a filesystem whose mount table shows these superblock options."""
     shown = mount(mount_point, super_options=("rw", *words))
     return filesystem(**{"mounts": (shown,), **changes})
-
-
-def finding_of(fs: Filesystem, **changes: Any) -> Finding:
-    """Return the only finding about a filesystem."""
-    (finding,) = verdict_of(fs, **changes).findings
-    return finding
 
 
 def commands(finding: Finding, phase: Phase) -> list[str]:

@@ -1,29 +1,21 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Disruption, Finding, Severity
-from ext4audit.report import Outcome, Verdict
+from ext4audit.finding import Disruption, Severity
+from ext4audit.report import Outcome
 from ext4audit.rules.security.sec003_reserved_uid import check
-from support.builders import filesystem, fstab_entry, host, known, options, superblock, unknown
+from support.builders import filesystem, fstab_entry, known, options, superblock, unknown
+from support.judging import only_finding, verdict_on
 from support.remedies.case import RemedyCase
 from support.remedies.steps_as_text import step_lines
 
-
-def verdict_of(fs: Filesystem) -> Verdict:
-    """Judge one filesystem on a host."""
-    return judge(check, fs, host(fs))
-
-
-def finding_of(fs: Filesystem) -> Finding:
-    """Return the only finding of a filesystem."""
-    verdict = verdict_of(fs)
-    assert len(verdict.findings) == 1, verdict
-    return verdict.findings[0]
+verdict_of = partial(verdict_on, check)
+finding_of = partial(only_finding, check)
 
 
 def with_reserve_for(*tokens: str, **changes: Any) -> Filesystem:
