@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.evidence import Evidence, need
+from ext4audit.evidence import need
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Report, ReportSource, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
-from ext4audit.sources import Source as Asked
+from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, Source
 from support.examples import sample_of
 from support.hosts.evidence_host import denied
 from support.hosts.fixture_hosts import HOSTS, captured
@@ -35,17 +34,13 @@ DISKS = {
 }
 
 
-class AsUser:
+class AsUser(Source):
     """Source that answers as for a user who is not root."""
 
-    def __init__(self, inner: Asked) -> None:
+    def __init__(self, inner: Source) -> None:
         self._inner = inner
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Refuse devices and device-mapper tables."""
         if isinstance(ask, ReadBytes) or (
             isinstance(ask, RunCommand) and ask.argv[0] in NEEDS_ROOT

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import BinaryIO, Protocol, TypeAlias, cast, overload
+from typing import BinaryIO, TypeAlias, cast, overload
 
 from ext4audit.evidence import OUTSIDE, CaptureHint, Evidence, Truncated, Unknown, Why
 
@@ -155,13 +156,20 @@ Ask: TypeAlias = TextAsk | BytesAsk
 Answer: TypeAlias = Evidence[str] | Evidence[bytes]
 
 
-class Source(Protocol):
+class Source(ABC):
     """Answers asks; returns an unknown, and does not raise, for what the host lacks."""
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Return what `answer` returns, as text or bytes by the kind of the ask."""
+        return self.answer(ask)
+
+    @abstractmethod
+    def answer(self, ask: Ask) -> Answer:
+        """Return the answer to an ask."""
 
 
 _READABLE: Mapping[type[Ask], str] = {
@@ -387,11 +395,3 @@ def first_cause(printed: str) -> str:
     """
     lines = (line.strip() for line in printed.split("\n"))
     return next((line for line in lines if line and not re.fullmatch(_VERSION_BANNER, line)), "")
-
-
-class Readable(Protocol):
-    """A binary file, or an object that reads one with a time limit."""
-
-    def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes, and b"" at the end."""
-        ...

@@ -16,20 +16,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import local
-from typing import IO, NamedTuple, TypeVar, overload
+from typing import IO, NamedTuple, TypeVar
 
 from ext4audit import lazily
-from ext4audit.evidence import CAPTURE_AGAIN, Evidence, Known, Unknown, Why
+from ext4audit.evidence import CAPTURE_AGAIN, Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     ArchiveError,
     Ask,
-    BytesAsk,
     EvidenceError,
-    Readable,
     ReadBytes,
     Source,
-    TextAsk,
     describe,
     encode,
     read_most,
@@ -42,7 +39,13 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.timeouts import BoundedCalls, answered_for, calls_of_run, is_of_the_kernel
+from ext4audit.sources.timeouts import (
+    BoundedCalls,
+    Readable,
+    answered_for,
+    calls_of_run,
+    is_of_the_kernel,
+)
 
 R = TypeVar("R")
 STANDARD_INPUT = "-"
@@ -183,7 +186,7 @@ END = "-----END EXT4AUDIT SNAPSHOT-----"
 _BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
 
 
-class MapSource:
+class MapSource(Source):
     """A source that replays recorded answers, unknowns included.
 
     An ask for bytes within a longer recorded range is answered from that range: the shell
@@ -197,11 +200,7 @@ class MapSource:
             if isinstance(ask, ReadBytes):
                 self._read.setdefault((ask.path, ask.reading), []).append(ask)
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Return the recorded answer, or NOT_CAPTURED."""
         answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
         return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=CAPTURE_AGAIN)

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from ext4audit.sources import ARCHIVE_MARKS, Answer, ArchiveError, Ask, Readable
+from ext4audit.sources import ARCHIVE_MARKS, Answer, ArchiveError, Ask
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.archive import first_few, is_folder, is_wanted, recognise
 from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
@@ -33,7 +33,7 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.timeouts import BoundedCalls
+from ext4audit.sources.timeouts import BoundedCalls, Readable
 
 
 def open_file(file: Readable, label: str) -> Captured:

@@ -15,18 +15,16 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import overload
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import (
     SYSTEM_PATH,
     Answer,
     Ask,
-    BytesAsk,
     EndsEarly,
     ReadBytes,
     RunCommand,
-    TextAsk,
+    Source,
     Unanswered,
     VirtualMemory,
     decode,
@@ -58,7 +56,7 @@ _BEFORE_THE_CAUSE = (
 _LONGEST_CAUSE = 400
 
 
-class MkfsSource(AbstractContextManager["MkfsSource"]):
+class MkfsSource(Source, AbstractContextManager["MkfsSource"]):
     """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of the created filesystem.
 
     `path` is the name of the planned device; in commands and asks, it refers to the file. Answers
@@ -92,11 +90,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
         """Free the memory."""
         os.close(self._file)
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Answer an ask; if mke2fs refuses, the answer is FAILED with its message."""
         what = describe(ask)
         try:

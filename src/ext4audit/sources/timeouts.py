@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import Unanswered
@@ -44,6 +44,14 @@ _shared: list[BoundedCalls] = []
 """The calls of the current run, innermost last; empty outside of a run."""
 _unreaped: deque[int] = deque()
 """Process ids of helpers that were closed but are not reaped yet."""
+
+
+class Readable(Protocol):
+    """A binary file, or an object that reads one with a time limit."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, and b"" at the end."""
+        ...
 
 
 class BoundedCalls:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,16 @@ from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout import may_stripe
-from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
+from ext4audit.sources import (
+    Answer,
+    Ask,
+    ListDir,
+    ReadFile,
+    ResolvePath,
+    RunCommand,
+    Source,
+    UdevDatabase,
+)
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import (
     HostEvidence,
@@ -523,7 +531,7 @@ def test_devices_in_a_cycle_are_read_once() -> None:
     assert max(source.uevents.values()) == 1
 
 
-class Counting:
+class Counting(Source):
     """A host source that counts how often each device is read."""
 
     def __init__(self, host: HostSource) -> None:
@@ -531,7 +539,7 @@ class Counting:
         self.host = host
         self.uevents = Counter[str]()
 
-    def fetch(self, ask: Any) -> Any:
+    def answer(self, ask: Ask) -> Answer:
         """Return the host's answer, counting each uevent."""
         if isinstance(ask, ReadFile) and ask.path.endswith("/uevent"):
             self.uevents[ask.path] += 1

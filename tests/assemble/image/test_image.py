@@ -15,6 +15,7 @@ from ext4audit.assemble.devices.target import BadImage, Image, Partition, PlainF
 from ext4audit.assemble.image import find_image, read_image_groups
 from ext4audit.assemble.image.host import image_gaps
 from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources import Answer, Source
 from ext4audit.sources.live import LiveSource
 from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs, read_table
@@ -295,14 +296,14 @@ def test_an_e2image_file_that_was_interrupted_is_bad(
     assert reason in bad.reason
 
 
-class Bytes:
+class Bytes(Source):
     """A source that serves ReadBytes from memory, as the live source does from a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.asked = 0
 
-    def fetch(self, ask: Any) -> Any:
+    def answer(self, ask: Any) -> Answer:
         """Return all the requested bytes, or Unknown."""
         self.asked += 1
         found = self.data[ask.offset_bytes : ask.offset_bytes + ask.length_bytes]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
-from ext4audit.sources import RunCommand, utc_now
+from ext4audit.sources import Answer, Ask, RunCommand, Source, utc_now
 from ext4audit.sources.live import LiveSource
 from support.filesystems.mounts import other_mount_namespace
 from support.filesystems.scratch import Scratch, assembled_host, run, scanned_host
@@ -79,16 +78,16 @@ def test_the_stack_of_a_loop_device_goes_on_below_its_backing_file(scratch: Make
     ]
 
 
-class MountsMeanwhile:
+class MountsMeanwhile(Source):
     """This machine, with a mount that appears as soon as its devices have been listed."""
 
     def __init__(self, mount: Callable[[], object]) -> None:
         self._live = LiveSource()
         self._mount = mount
 
-    def fetch(self, ask: Any) -> Any:
+    def answer(self, ask: Ask) -> Answer:
         """Return the machine's answer."""
-        answer = self._live.fetch(ask)
+        answer: Answer = self._live.fetch(ask)
         if isinstance(ask, RunCommand) and ask.argv[0] == "lsblk":
             self._mount()
         return answer

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import overload
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     Ask,
-    BytesAsk,
     ListDir,
     ReadBytes,
     ReadFile,
     RealPath,
     ResolvePath,
     RunCommand,
+    Source,
     StatFilesystem,
-    TextAsk,
     Uname,
     VirtualMemory,
     describe,
@@ -138,17 +136,13 @@ def descriptors(groups: int, *, unzeroed: int = 0, size: int = 32) -> bytes:
     return zeroed * (groups - unzeroed) + bytes(size) * unzeroed
 
 
-class HostSource:
+class HostSource(Source):
     """Replays the answers of a host; everything else is absent."""
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
         self._answers = MapSource(answers)
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Return the answer of the host."""
         answer: Answer = self._answers.fetch(ask)
         is_uncaptured = isinstance(answer, Unknown) and answer.why is Why.NOT_CAPTURED

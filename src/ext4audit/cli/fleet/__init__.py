@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,7 @@ _FORMATS = tuple(fmt for fmt in FORMATS if fmt != "json")
 
 def subcommand(name: str) -> click.Command:
     """Return a subcommand of `fleet`."""
-    module = lazily("cli.fleet.fixing", "get_command")
-    return completed(module(), f"fleet-{name}")
+    return completed(import_module("ext4audit.cli.fleet.fixing").command, f"fleet-{name}")
 
 
 host_timeout_option = click.option(

@@ -117,11 +117,6 @@ def command(
     return EXIT_INCOMPLETE if UNREAD in words else EXIT_CLEAN
 
 
-def get_command() -> click.Command:
-    """Return the command `fleet fix`."""
-    return command
-
-
 def _fix_all(
     made: Gathering,
     wanted: GatherOptions,

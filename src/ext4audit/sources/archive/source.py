@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import overload
 
 from ext4audit.evidence import MOUNT_TABLE, CaptureHint, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
@@ -14,7 +13,6 @@ from ext4audit.sources import (
     Answer,
     ArchiveError,
     Ask,
-    BytesAsk,
     CapturedDumpe2fs,
     EffectiveUser,
     ListDir,
@@ -22,8 +20,8 @@ from ext4audit.sources import (
     RealPath,
     ResolvePath,
     RunCommand,
+    Source,
     StatFilesystem,
-    TextAsk,
     UdevDatabase,
     Uname,
     VirtualMemory,
@@ -117,7 +115,7 @@ Found = Evidence[str] | None
 CONTAINER_KIND = "/run/systemd/container"
 
 
-class ArchiveSource:
+class ArchiveSource(Source):
     """Answers asks from a capture; missing ones are NOT_CAPTURED, with a hint on how to get them.
 
     Texts have the format that the asks specify; they are composed if the archive has the facts in
@@ -128,11 +126,7 @@ class ArchiveSource:
         self._capture = capture
         self._answers: dict[Ask, Answer] = {}
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Return the answer to an ask, from the cache if it was answered before."""
         if ask not in self._answers:
             self._answers[ask] = self._answer(ask)

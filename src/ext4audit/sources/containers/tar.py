@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from ext4audit.sources import ArchiveError, Readable, decode
+from ext4audit.sources import ArchiveError, decode
 from ext4audit.sources.containers import (
     Directory,
     File,
@@ -26,6 +26,7 @@ from ext4audit.sources.containers import (
     Wanted,
     normalized_path,
 )
+from ext4audit.sources.timeouts import Readable
 
 BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16

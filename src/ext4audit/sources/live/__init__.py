@@ -13,10 +13,10 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ext4audit import evidence
-from ext4audit.evidence import Evidence, Known, Why
+from ext4audit.evidence import Known, Why
 from ext4audit.sources import (
     DEFAULT_DEADLINE_SECONDS,
     SYSTEM_PATH,
@@ -32,6 +32,7 @@ from ext4audit.sources import (
     RealPath,
     ResolvePath,
     RunCommand,
+    Source,
     StatFilesystem,
     TextAsk,
     TuneSuperblock,
@@ -119,7 +120,7 @@ READING = "reading"
 R = TypeVar("R")
 
 
-class LiveSource:
+class LiveSource(Source):
     """Answers asks from the host that this process runs on.
 
     Each ask is answered once: what one scan reads, it reads at one moment. Bytes by the megabyte
@@ -151,11 +152,7 @@ class LiveSource:
         self._udev = UdevReader()
         self._answers: dict[Ask, Answer] = {}
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Answer an ask; never raises for anything that the host lacks.
 
         Raises ValueError for a program that is not of the allow-list.

@@ -12,17 +12,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import IO, Any, overload
+from typing import IO, Any
 
-from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.evidence import Known, Unknown
 from ext4audit.sources import (
     Answer,
     Ask,
-    BytesAsk,
     ReadFile,
     RunCommand,
     Source,
-    TextAsk,
     decode,
     utc_now,
 )
@@ -44,7 +42,7 @@ _COLUMNS_BYTES = 57
 """Bytes per line of base64: 76 columns (RFC 2045)."""
 
 
-class RecordingSource:
+class RecordingSource(Source):
     """Forwards asks to another source and records every answer, including unknowns."""
 
     def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
@@ -63,11 +61,7 @@ class RecordingSource:
         """The time of the first answer to each ask (RFC 3339, UTC)."""
         return MappingProxyType(self._times)
 
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """Return the answer of the inner source."""
         answer: Answer = self._inner.fetch(ask)
         self._answers[ask] = answer
