@@ -166,11 +166,8 @@ def _rule(
     given: str,
 ) -> Rule:
     """Return the rule of a declaration; `head` has its fields from `code` to `scope`."""
-    summary = given or _first_line(check.__globals__.get("__doc__")).partition(": ")[2]
+    of_module = (check.__globals__.get("__doc__") or "").strip().partition("\n")[0]
+    summary = given or of_module.partition(": ")[2]
     default = head[0] not in OFF_BY_DEFAULT
     in_plans = default if in_plans is None else in_plans
     return Rule(*head, summary, check.__doc__ or "", run, default, in_plans, check.__module__)
-
-
-def _first_line(docstring: str | None) -> str:
-    return (docstring or "").strip().partition("\n")[0]

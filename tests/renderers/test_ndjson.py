@@ -8,7 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ext4audit.renderers import Audited, json_v1
-from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
+from ext4audit.renderers.json_v1 import schema_text
+from ext4audit.renderers.ndjson import render_report, render_unread
 from ext4audit.report import Report
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
@@ -60,7 +61,7 @@ def test_line_of_a_source_without_a_report() -> None:
         },
         "error": {"kind": "unreadable", "message": "damaged"},
     }
-    validator = Draft202012Validator(json.loads(unread_schema_text()))
+    validator = Draft202012Validator(json.loads(schema_text("schema-unread-1.0.json")))
     assert validator.is_valid(line)
     assert not validator.is_valid({**line, "error": {"kind": "odd", "message": ""}})
     assert not validator.is_valid({**line, "source": {"kind": None, "label": "x"}})

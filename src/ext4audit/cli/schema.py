@@ -6,7 +6,6 @@ import click
 
 from ext4audit.cli.output import write
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.renderers.ndjson import unread_schema_text
 
 
 @click.command("schema")
@@ -25,5 +24,5 @@ def command(*, unread: bool) -> int:
       ext4audit schema > ext4audit.schema.json
       ext4audit schema --unread
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    write(unread_schema_text() if unread else schema_text(), None)
+    write(schema_text("schema-unread-1.0.json") if unread else schema_text(), None)
     return 0

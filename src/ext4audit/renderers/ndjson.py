@@ -9,7 +9,6 @@ from ext4audit.renderers.json_v1 import (
     SCHEMA_VERSION,
     plan_object,
     report_object,
-    schema_file,
 )
 from ext4audit.report import PlanAdvice, Report
 
@@ -50,8 +49,3 @@ def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
         "error": {"kind": kind, "message": host.error or ""},
     }
     return json_text(document, indent=None)
-
-
-def unread_schema_text() -> str:
-    """Return the JSON Schema (2020-12) of the line for a source without a report."""
-    return schema_file("schema-unread-1.0.json")

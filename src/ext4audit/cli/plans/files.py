@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -134,13 +134,10 @@ def read_cloud_init(path: str, size: object) -> PlanFile:
     documents = [
         _cloud_config(path, part.text, yaml, is_jinja=part.is_jinja) for part in found.parts
     ]
-
-    def parse() -> Provisioned:
+    with refused(path):
         merged = lazily("parsers.user_data", "merged")(found.parts, documents)
-        planned = _parsed("cloud_init", "parse_cloud_init", merged)
-        return planned._replace(skipped=(*planned.skipped, *found.skipped))
-
-    return _provisioned(path, parse, size)
+        planned: Provisioned = lazily("parsers.cloud_init", "parse_cloud_init")(merged)
+        return _planned(planned._replace(skipped=(*planned.skipped, *found.skipped)), size)
 
 
 def _cloud_config(path: str, text: str, yaml: ModuleType, *, is_jinja: bool) -> object:
@@ -160,34 +157,25 @@ def read_storage_class(path: str, size: object) -> PlanFile:
     """Return the plans of Kubernetes StorageClasses and PersistentVolumes; raises UsageError."""
     yaml = _yaml_module("--from-storage-class")
     documents = _documents(path, _text(path), yaml)
-    return _provisioned(path, lambda: _parsed("storage_class", "parse_storage", documents), size)
+    with refused(path):
+        return _planned(lazily("parsers.storage_class", "parse_storage")(documents), size)
 
 
 def read_kickstart(path: str, size: object) -> PlanFile:
     """Return the plans of a kickstart file; raises UsageError."""
     text = _text(path)
-    return _provisioned(path, lambda: _parsed("kickstart", "parse_kickstart", text), size)
-
-
-def _parsed(module: str, name: str, content: object) -> Provisioned:
-    found: Provisioned = lazily(f"parsers.{module}", name)(content)
-    return found
-
-
-def _provisioned(path: str, parse: Callable[[], Provisioned], size: object) -> PlanFile:
     with refused(path):
-        found = parse()
-        _check_number(found)
-        filesystems = tuple(_with_share(each, size) for each in found.planned)
-    return PlanFile(filesystems, {}, found.skipped)
+        return _planned(lazily("parsers.kickstart", "parse_kickstart")(text), size)
 
 
-def _check_number(found: Provisioned) -> None:
-    """Raise ValueError for a document without ext4 or with too many filesystems."""
+def _planned(found: Provisioned, size: object) -> PlanFile:
+    """Return the plans of a document; raise ValueError if it has no ext4, or too many."""
     if not found.planned:
         raise ValueError(f"no ext4: {'; '.join(found.skipped)}")
     if len(found.planned) > MOST_FILESYSTEMS:
         raise ValueError(f"it has more than {MOST_FILESYSTEMS} filesystems")
+    filesystems = tuple(_with_share(each, size) for each in found.planned)
+    return PlanFile(filesystems, {}, found.skipped)
 
 
 def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:

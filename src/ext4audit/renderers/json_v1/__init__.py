@@ -45,13 +45,12 @@ def plan_object(report: Report, advice: PlanAdvice, page: Page) -> dict[str, Any
     return {**document, "plan": _plan(advice)}
 
 
-def schema_text() -> str:
-    """Return the JSON Schema (2020-12) to which every rendered report conforms."""
-    return schema_file("schema-1.1.json")
+def schema_text(name: str = "schema-1.1.json") -> str:
+    """Return the JSON Schema (2020-12) to which every rendered report conforms.
 
-
-def schema_file(name: str) -> str:
-    """Return the text of a schema in this package; raises FileNotFoundError without data."""
+    "schema-unread-1.0.json" is that of the line of NDJSON for a source without a report. Raises
+    FileNotFoundError without data.
+    """
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
     data = get_data(__name__, name)
     if data is None:
