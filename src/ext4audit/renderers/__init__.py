@@ -206,11 +206,6 @@ class Page(NamedTuple):
     asked: frozenset[str] = frozenset()
 
 
-def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
-    """Return each host with its key."""
-    return [(host.name, host) for host in hosts]
-
-
 def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
     """Return each report with the key of its host, omitting hosts without a report."""
     return [(host.name, host.report) for host in hosts if host.report is not None]

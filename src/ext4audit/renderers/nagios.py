@@ -26,7 +26,6 @@ from ext4audit.renderers import (
     fixed_count,
     in_force,
     in_force_text,
-    named_hosts,
     named_reports,
     visible,
 )
@@ -63,13 +62,12 @@ _ESCAPED = {ord("|"): r"\x7c", ord("$"): r"\x24", ord("`"): r"\x60"}
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the output of the plugin, with a final newline."""
-    named = named_hosts(hosts)
     read = named_reports(hosts)
     found = by_urgency(row for each in read for row in rows(*each))
     found_gaps = [gap for each in read for gap in gaps(*each)]
-    unread = [(name, host.error or "") for name, host in named if host.report is None]
+    unread = sum(host.report is None for host in hosts)
     failing = [row for row in found if _fails(row, page)]
-    text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, named)}"
+    text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, hosts)}"
     text += in_force_text(in_force(hosts))
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
@@ -107,18 +105,15 @@ def _fails(row: Row, page: Page) -> bool:
 
 
 def _text(
-    failing: Sequence[Row],
-    found_gaps: Sequence[Gap],
-    unread: Sequence[tuple[str, str]],
-    named: Sequence[tuple[str, Audited]],
+    failing: Sequence[Row], found_gaps: Sequence[Gap], unread: int, hosts: Sequence[Audited]
 ) -> str:
     """Return one line with the numbers of findings, gaps and unread hosts, and the worst rules."""
-    on = _short(named[0][0]) if len(named) == 1 else counted(len(named), "host")
+    on = _short(hosts[0].name) if len(hosts) == 1 else counted(len(hosts), "host")
     parts = [f"{severity_counts(failing) or 'no findings that fail'} on {on}"]
     if found_gaps:
         parts.append(f"{len(found_gaps)} not determined")
     if unread:
-        parts.append(f"{counted(len(unread), 'host')} not read")
+        parts.append(f"{counted(unread, 'host')} not read")
     worst = dict.fromkeys(f"{row.rule.code} {_short(row.where)}" for row in failing)
     return "; ".join(parts) + (f": {listed(list(worst), _SHOWN)}" if worst else "")
 
@@ -127,15 +122,13 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
 
 
-def _performance(
-    found: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]], page: Page
-) -> str:
+def _performance(found: Sequence[Row], found_gaps: Sequence[Gap], unread: int, page: Page) -> str:
     """Return `label=value;warn;crit;min` for each number; a range of 0 alerts on other values."""
     active = Counter(row.finding.severity for row in found if row.state == ACTIVE)
     states = Counter(row.state for row in found)
     numbers = [f"{s.value}={active[s]};{_ranges(s, page)};0" for s in Severity]
     numbers += [f"{state}={states[state]};;;0" for state in (SUPPRESSED, KNOWN)]
-    numbers += [f"undetermined={len(found_gaps)};;;0", f"unread={len(unread)};;;0"]
+    numbers += [f"undetermined={len(found_gaps)};;;0", f"unread={unread};;;0"]
     return " ".join((*numbers, f"time={page.seconds:.3f}s;;;0"))
 
 

@@ -24,7 +24,7 @@ from time import strptime
 from typing import TypeAlias
 
 from ext4audit.finding import Confidence, Severity
-from ext4audit.renderers import Audited, Page, in_force, named_hosts, named_reports, visible
+from ext4audit.renderers import Audited, Page, in_force, named_reports, visible
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
@@ -55,7 +55,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     lines = [
         *_of_findings([row for each in found.values() for row in each]),
         *_counts(found, read),
-        *_of_hosts(named_hosts(hosts), read, page),
+        *_of_hosts(hosts, read, page),
         *_of_run(page, in_force(hosts).get("policy")),
         *_of_data(read),
     ]
@@ -157,7 +157,7 @@ def _by_severity(found: Mapping[str, Sequence[Row]]) -> Iterator[_Sample]:
             yield {"host": name, "severity": severity.value}, numbers[severity]
 
 
-def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) -> Iterator[str]:
+def _of_hosts(hosts: Sequence[Audited], read: _Named, page: Page) -> Iterator[str]:
     yield from _metric(
         "ext4audit_host_gaps",
         "Rules that could not be determined completely, and missing evidence of the host.",
@@ -167,15 +167,15 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) ->
         "ext4audit_host_audit_complete",
         "Whether no gap could hide a finding that fails the audit (--fail-on).",
         [
-            ({"host": name}, bool(host.report and host.report.complete_for(page.threshold)))
-            for name, host in named
+            ({"host": host.name}, bool(host.report and host.report.complete_for(page.threshold)))
+            for host in hosts
         ],
         worst=min,
     )
     yield from _metric(
         "ext4audit_host_readable",
         "Whether the host could be read at all.",
-        [({"host": name}, host.report is not None) for name, host in named],
+        [({"host": host.name}, host.report is not None) for host in hosts],
         worst=min,
     )
 

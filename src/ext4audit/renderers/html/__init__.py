@@ -45,7 +45,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     entries = worst_first(hosts)
     if len(entries) != 1:
         return _rendered("fleet.html.j2", page, **_fleet(entries, page))
-    return _one(entries[0], page, entries[0].name)
+    return _one(entries[0], page, entries[0].host.name)
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ext4audit.finding import Severity
-from ext4audit.renderers import Audited, Page, chosen_groups, groups_of, named_hosts, visible
+from ext4audit.renderers import Audited, Page, chosen_groups, groups_of, visible
 from ext4audit.renderers.html.finding import Badge, PagePart, Place, page_parts
 from ext4audit.renderers.html.host import (
     HostSection,
@@ -36,12 +36,8 @@ NO_FINDING = len(Severity)
 
 
 class Entry(NamedTuple):
-    """One host of a fleet with its display name and the anchor of its section.
+    """One host of a fleet, the anchor of its section, and the rank of its worst finding."""
 
-    `name` is the key of the host; `rank` is the rank of its worst finding.
-    """
-
-    name: str
     host: Audited
     anchor: str
     rank: int
@@ -99,10 +95,10 @@ def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
 
     Of hosts with equally severe worst findings, the one with more findings is first.
     """
-    ordered = sorted(named_hosts(hosts), key=lambda named: _order(named[1].report))
+    ordered = sorted(hosts, key=lambda host: _order(host.report))
     return tuple(
-        Entry(name, host, f"host-{quote(visible(name), safe='')}", _worst_rank(host.report))
-        for name, host in ordered
+        Entry(host, f"host-{quote(visible(host.name), safe='')}", _worst_rank(host.report))
+        for host in ordered
     )
 
 
@@ -228,7 +224,10 @@ def _rule_entry(
         worst=worst,
         total=hosts,
         hosts=tuple(
-            (Place(entry.name, entry.anchor), None if own is worst else Badge(own.value, own.value))
+            (
+                Place(entry.host.name, entry.anchor),
+                None if own is worst else Badge(own.value, own.value),
+            )
             for entry, own in ordered
         ),
         about=page_parts(rule),

@@ -19,7 +19,6 @@ from ext4audit.renderers import (
     in_force,
     in_force_of,
     in_force_text,
-    named_hosts,
     named_reports,
 )
 from ext4audit.renderers.markdown.findings import (
@@ -52,11 +51,10 @@ _WHOLE = 2
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return all hosts as one Markdown text with a final newline."""
-    named = named_hosts(hosts)
-    parts = [] if len(named) == 1 else list(_overview(named, page))
-    parts += _unread([(name, host) for name, host in named if host.report is None])
-    if len(named) > 1 and page.verbosity <= 0:
-        parts += _fleet(named, page)
+    parts = [] if len(hosts) == 1 else list(_overview(hosts, page))
+    parts += _unread([host for host in hosts if host.report is None])
+    if len(hosts) > 1 and page.verbosity <= 0:
+        parts += _fleet(hosts, page)
     else:
         for name, report in named_reports(hosts):
             parts += _host(name, report, page)
@@ -83,20 +81,20 @@ def _plan(advice: PlanAdvice) -> Iterator[str]:
         yield code_block([line.command], "sh")
 
 
-def _overview(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
+def _overview(hosts: Sequence[Audited], page: Page) -> Iterator[str]:
     """Yield the table of hosts and rules: the worst severity of each rule's active findings."""
-    cells = {name: _cells(name, host.report) for name, host in named}
+    cells = {host.name: _cells(host.name, host.report) for host in hosts}
     codes = sorted(
         {code_ for each in cells.values() for code_, cell in each.items() if cell != "?"}
     )
-    yield f"# ext4audit: {counted(len(named), 'host')}"
+    yield f"# ext4audit: {counted(len(hosts), 'host')}"
     lines = [
         (
-            prose(name),
+            prose(host.name),
             _state(host, page),
-            *(cells[name].get(code_, "" if host.report else "?") for code_ in codes),
+            *(cells[host.name].get(code_, "" if host.report else "?") for code_ in codes),
         )
-        for name, host in named
+        for host in hosts
     ]
     yield table(("Host", "Audit", *codes), lines)
 
@@ -119,10 +117,10 @@ def _completeness(report: Report, page: Page) -> str:
     return f"**{state.upper()}**" if state == INCOMPLETE else state
 
 
-def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
-    if named:
+def _unread(hosts: Sequence[Audited]) -> Iterator[str]:
+    if hosts:
         yield f"## {UNREAD.capitalize()}"
-        lines = [(prose(name), prose(host.error or host.label)) for name, host in named]
+        lines = [(prose(host.name), prose(host.error or host.label)) for host in hosts]
         yield table(("Host", "Why"), lines)
 
 
@@ -137,15 +135,15 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
     yield from _findings([("", report)], page, {"": len(report.host.filesystems)})
 
 
-def _fleet(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
+def _fleet(hosts: Sequence[Audited], page: Page) -> Iterator[str]:
     """Yield the findings and gaps of several hosts by cause; the tables name the hosts."""
-    read = [(name, host.report) for name, host in named if host.report is not None]
-    text = in_force_text(in_force(host for _, host in named))
+    read = named_reports(hosts)
+    text = in_force_text(in_force(hosts))
     if text:
         yield f"In force: {prose(text.removeprefix('; '))}."
     if any(report.findings for _, report in read):
         yield "## Findings"
-    totals = {name: 0 for name, _ in named} | {n: len(each.host.filesystems) for n, each in read}
+    totals = {host.name: 0 for host in hosts} | {n: len(each.host.filesystems) for n, each in read}
     yield from _findings(read, page, totals)
 
 
