@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
@@ -53,8 +53,9 @@ def subject_blocks(subject: Subject, host: Host, look: Look, shown: ShownSteps) 
     yield Prose(title, 0, _marker(subject, look))
     for rule, finding in subject.findings:
         yield Blank()
-        yield from _finding_blocks(rule, finding, look, _Place(subject, shown))
-    yield from (set_aside_block(rule, f, STEP) for rule, f in subject.set_aside)
+        place = f" ({where(subject.filesystem)})" if subject.filesystem else ""
+        yield from _finding_blocks(rule, finding, look, f"{rule.code}{place}", shown)
+    yield from (_set_aside_block(rule, f) for rule, f in subject.set_aside)
     yield from _judged(subject, look)
 
 
@@ -111,22 +112,13 @@ def _judged(subject: Subject, look: Look) -> Blocks:
         yield Prose((Span(reason, "dim"),), STEP, NOT_APPLICABLE_MARKER)
 
 
-class _Place(NamedTuple):
-    """The subject of a finding, and the remedy steps that findings above it show."""
+def _finding_blocks(
+    rule: Rule, finding: Finding, look: Look, here: str, shown: ShownSteps
+) -> Blocks:
+    """Yield a finding: the rule, the consequence, the evidence, and each remedy.
 
-    subject: Subject
-    shown: ShownSteps
-
-    def shown_by(self, rule: Rule, remedy: Remedy) -> str:
-        """Return the earlier finding that shows the steps of a remedy, or "" if there is none."""
-        fs = self.subject.filesystem
-        here = f"{rule.code}{f' ({where(fs)})' if fs else ''}"
-        before = self.shown.setdefault(remedy.steps, here) if remedy.steps else here
-        return "" if before == here else before
-
-
-def _finding_blocks(rule: Rule, finding: Finding, look: Look, place: _Place) -> Blocks:
-    """Yield a finding: the rule, the consequence, the evidence, and each remedy."""
+    `here` is what `shown` calls the finding.
+    """
     yield Prose(finding_title(rule, finding), STEP, look.severity_marker(finding.severity))
     yield Prose((Span(finding.message),), 2 * STEP)
     if finding.citations:
@@ -134,7 +126,8 @@ def _finding_blocks(rule: Rule, finding: Finding, look: Look, place: _Place) -> 
         yield _evidence_table(finding.citations)
     for index, remedy in enumerate(finding.remedies):
         yield Blank()
-        yield from _remedy(remedy, remedy_label(index), place.shown_by(rule, remedy))
+        before = shown.setdefault(remedy.steps, here) if remedy.steps else here
+        yield from _remedy(remedy, remedy_label(index), "" if before == here else before)
 
 
 def _evidence_table(citations: Iterable[Citation]) -> Columns:
@@ -146,13 +139,13 @@ def _evidence_table(citations: Iterable[Citation]) -> Columns:
     return Columns(tuple(rows), 3 * STEP, fixed=1)
 
 
-def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
+def _set_aside_block(rule: Rule, finding: Finding) -> Prose:
     """Return a finding that does not count, and why, in one line."""
     why = "in the baseline"
     if finding.suppression is not None:
         why = f"suppressed: {finding.suppression.reason}"
     text = f"{finding.severity.value.upper()}  {rule.title} ({why}): {finding.message}"
-    return Prose((Span(text, "dim"),), indent)
+    return Prose((Span(text, "dim"),), STEP)
 
 
 def finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
