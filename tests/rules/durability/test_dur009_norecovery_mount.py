@@ -74,9 +74,7 @@ def test_copy_of_a_writable_mount_is_a_snapshot(other: dict[str, Any], severity:
     """A thin volume, a volume of ZFS or a clone of an array has the UUID of its origin."""
     number = DeviceNumber(8, 16)
     origin = filesystem(number=number, name="sdb", device="/dev/sdb", **other)
-    fs = with_unreplayed_journal()
-    (finding,) = judge(check, fs, host(fs, origin)).findings
-    assert finding.severity is severity
+    assert finding_of(with_unreplayed_journal(), origin).severity is severity
 
 
 @pytest.mark.parametrize("missing", ["superblock", "read_only"])
