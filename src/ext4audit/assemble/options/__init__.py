@@ -342,6 +342,8 @@ def _superblock_layers(
     field = _field(spec.name, found, kernel)
     if field is not None:
         yield Layer(Provenance.SUPERBLOCK_FIELD, field, origin)
+    if not found.mount_option_string:
+        return
     words = words_of_string(found, upstream_of(kernel), fstype, listed).applied
     in_string = [token for named, token in filter(None, map(recognize, words)) if named == spec]
     if in_string:
