@@ -9,6 +9,7 @@ from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.facts.options import spec_named, words_of_string
 from ext4audit.facts.superblock import Superblock
 from support.builders import kernel, superblock, unknown
+from support.options.evidence import unlisted
 
 NO_SUPERBLOCK = unknown("superblock")
 NO_KERNEL = unknown("kernel release")
@@ -26,7 +27,7 @@ def layers(
     on_disk: Evidence[Superblock] = NO_SUPERBLOCK
     if fields is not None:
         on_disk = Known(superblock(**fields), DUMPE2FS)
-    found = option_layers(spec_named(name), on_kernel, on_disk, fstype)
+    found = option_layers(spec_named(name), unlisted(on_kernel, on_disk, fstype))
     return [(layer.provenance, layer.token) for layer in found]
 
 
@@ -66,12 +67,9 @@ def test_a_default_that_is_not_certain_is_no_layer(name: str, release: str | Non
 
 def test_a_layer_names_where_it_was_read() -> None:
     """The default is cited by the kernel's release, the other layers by the superblock's origin."""
-    found = option_layers(
-        spec_named("barrier"),
-        Known(kernel("6.1.192"), "uname"),
-        Known(superblock(default_mount_options=("nobarrier",)), DUMPE2FS),
-        "ext4",
-    )
+    on_disk = Known(superblock(default_mount_options=("nobarrier",)), DUMPE2FS)
+    sources = unlisted(Known(kernel("6.1.192"), "uname"), on_disk)
+    found = option_layers(spec_named("barrier"), sources)
     assert found == (
         Layer(Provenance.KERNEL_DEFAULT, "barrier", "Linux 6.1.192"),
         Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", DUMPE2FS),

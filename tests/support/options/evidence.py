@@ -9,7 +9,7 @@ from functools import cached_property
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
-from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Kernel, all_profiles
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption, EffectiveOptions, Mount
 from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, all_options, recognize
 from ext4audit.facts.superblock import Superblock
@@ -34,6 +34,15 @@ DUMPE2FS = "dumpe2fs -h /dev/sda"
 NO_FILE = Unknown(FILE, Why.ABSENT, "No such file or directory")
 NO_MOUNT = unknown("mount of 8:0")
 NO_SUPERBLOCK = unknown("superblock of /dev/sda")
+
+
+def unlisted(
+    of_kernel: Evidence[Kernel], on_disk: Evidence[Superblock], fstype: str | None = "ext4"
+) -> OptionSources:
+    """Build the sources of options that no listing shows."""
+    place = known(mount(fstype=fstype)) if fstype else NO_MOUNT
+    return OptionSources(NO_FILE, place, on_disk, of_kernel)
+
 
 SET_OPTIONS_ONLY = """\
 rw block_validity delalloc journal_checksum barrier user_xattr acl resuid=0 resgid=0

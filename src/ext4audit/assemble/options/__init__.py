@@ -7,7 +7,7 @@ The mount table lists a switch only if it differs from the result of the first t
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from ext4audit.assemble.options.listings import (
     provenance_of_listed,
     read_tokens,
     unlisted_layer,
-    upstream_of,
 )
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, derive, origin_of
 from ext4audit.facts.host import Kernel
@@ -92,8 +91,7 @@ def _gap(sources: OptionSources) -> Unknown | None:
 def _resolver(
     name: str, spec: OptionSpec | None, tokens: OptionTokens, sources: OptionSources
 ) -> "_OptionResolver":
-    read = (sources.kernel, sources.superblock, sources.fstype, sources.listed)
-    layers = option_layers(spec, *read) if spec else ()
+    layers = option_layers(spec, sources) if spec else ()
     return _OptionResolver(name, spec, layers, tokens, sources)
 
 
@@ -198,10 +196,7 @@ class _OptionResolver(NamedTuple):
 
     def _superblock_journals_data(self) -> bool:
         """Return whether the superblock sets data=journal, with or without a journal."""
-        sources, layers = self.sources, list[Layer]()
-        if isinstance(sources.superblock, Known):
-            read = (sources.superblock, sources.kernel, sources.fstype, sources.listed)
-            layers += _superblock_layers(spec_named("data"), *read)
+        layers = tuple(_superblock_layers(spec_named("data"), self.sources))
         return any(layer.token == DATA_JOURNAL for layer in layers[-1:])
 
     def _data(self) -> "_OptionResolver":
@@ -252,27 +247,17 @@ class _OptionResolver(NamedTuple):
         return token if stays else self.spec.opposite(token)
 
 
-def option_layers(
-    spec: OptionSpec,
-    kernel: Evidence[Kernel],
-    superblock: Evidence[Superblock],
-    fstype: str | None,
-    listed: Collection[str] | None = None,
-) -> tuple[Layer, ...]:
-    """Return the layers of an option below mount(2), in the order of application.
-
-    `listed` is the options file, if it is known.
-    """
+def option_layers(spec: OptionSpec, sources: OptionSources) -> tuple[Layer, ...]:
+    """Return the layers of an option below mount(2), in the order of application."""
+    kernel, superblock = sources.kernel, sources.superblock
     if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
         # Without a journal, ext4_fill_super() clears the data mode that the bits set.
         return ()
     layers = []
-    default = kernel_default(spec, kernel, superblock, fstype)
+    default = kernel_default(spec, kernel, superblock, sources.fstype)
     if default is not None and isinstance(kernel, Known):
         layers.append(Layer(Provenance.KERNEL_DEFAULT, default, f"Linux {kernel.value.release}"))
-    if isinstance(superblock, Known):
-        layers += _superblock_layers(spec, superblock, kernel, fstype, listed)
-    return tuple(layers)
+    return (*layers, *_superblock_layers(spec, sources))
 
 
 def kernel_default(
@@ -323,15 +308,11 @@ def _field(option: str, superblock: Superblock, kernel: Evidence[Kernel]) -> str
     return stripe_of(superblock, kernel) if option == "stripe" else None
 
 
-def _superblock_layers(
-    spec: OptionSpec,
-    superblock: Known[Superblock],
-    kernel: Evidence[Kernel],
-    fstype: str | None,
-    listed: Collection[str] | None,
-) -> Iterator[Layer]:
+def _superblock_layers(spec: OptionSpec, sources: OptionSources) -> Iterator[Layer]:
     """Yield the layers of the superblock; without a journal, the kernel drops those of `data`."""
-    found, origin = superblock.value, superblock.origin
+    if not isinstance(sources.superblock, Known):
+        return
+    found, origin = sources.superblock.value, sources.superblock.origin
     bits = [
         spec.superblock_bits[name]
         for name in found.default_mount_options
@@ -339,12 +320,11 @@ def _superblock_layers(
     ]
     if bits:
         yield Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin)
-    field = _field(spec.name, found, kernel)
+    field = _field(spec.name, found, sources.kernel)
     if field is not None:
         yield Layer(Provenance.SUPERBLOCK_FIELD, field, origin)
-    if not found.mount_option_string:
-        return
-    words = words_of_string(found, upstream_of(kernel), fstype, listed).applied
-    in_string = [token for named, token in filter(None, map(recognize, words)) if named == spec]
-    if in_string:
-        yield Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin)
+    if found.mount_option_string:
+        words = words_of_string(found, sources.upstream, sources.fstype, sources.listed).applied
+        in_string = [token for named, token in filter(None, map(recognize, words)) if named == spec]
+        if in_string:
+            yield Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin)

@@ -98,12 +98,6 @@ def provenance_of_listed(
     return Provenance.MOUNT if seen else Provenance.UNKNOWN
 
 
-def upstream_of(kernel: Evidence[Kernel]) -> Version | None:
-    """Return the upstream version of the kernel, None if the kernel is unknown."""
-    found = for_wording(kernel, None)
-    return found.upstream if found else None
-
-
 class OptionSources(NamedTuple):
     """The evidence about the options of one mounted superblock.
 
@@ -118,7 +112,8 @@ class OptionSources(NamedTuple):
     @property
     def upstream(self) -> Version | None:
         """The upstream version of the kernel, None if the kernel is unknown."""
-        return upstream_of(self.kernel)
+        kernel = for_wording(self.kernel, None)
+        return kernel.upstream if kernel else None
 
     @property
     def listed(self) -> tuple[str, ...] | None:

@@ -41,12 +41,15 @@ def open_checked(path: str, is_wanted: Callable[[int], bool], wanted: str) -> in
     The file is reopened through the checked descriptor, so both are the same inode. The caller must
     close the returned descriptor.
     """
-    with located(path) as found:
+    found = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
+    try:
         mode = os.fstat(found).st_mode
         if not is_wanted(mode):
             raise OSError(errno.EINVAL, f"{_kind(mode)}, not {wanted}")
         with _own_descriptors():
             return os.open(f"/proc/self/fd/{found}", _FOR_READING)
+    finally:
+        os.close(found)
 
 
 @contextmanager
