@@ -89,7 +89,9 @@ THIRD_PARTY_ROOMS = {
 }
 OF_EXTRAS = {"ansible", "ansible_runner", "psutil", "yaml"}
 LOADED_BY_ANSIBLE = PACKAGE / "sources/ansible/snapshot_action.py"
-FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
+FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "socket", "random", "fcntl"}
+READING_A_CLOCK = {"now", "today", "utcnow", "fromtimestamp"}
+"""Methods of datetime that depend on the clock or the time zone of the machine."""
 PURE_ROOMS = {
     "facts",
     "knowledge",
@@ -233,10 +235,20 @@ def test_pure_rooms_cannot_reach_the_machine() -> None:
         reached = {name.split(".", maxsplit=1)[0] for name in imports(path)}
         assert not reached & FORBIDDEN_IN_PURE_ROOMS, path
         assert not any(map(_calls_open, nodes(path))), path
+        assert not any(map(_reads_a_clock, nodes(path))), path
 
 
 def _calls_open(node: ast.AST) -> bool:
     return _calls(node, "open")
+
+
+def _reads_a_clock(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in READING_A_CLOCK
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"date", "datetime"}
+    )
 
 
 def _calls(node: ast.AST, name: str) -> bool:

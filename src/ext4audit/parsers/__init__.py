@@ -7,7 +7,7 @@ line, GRUB, device-mapper tables), and escapes and times that several formats sh
 from __future__ import annotations
 
 import re
-from calendar import timegm
+from datetime import datetime, timezone
 
 from ext4audit.facts.devices import DmSegment, ThinPool
 from ext4audit.facts.host import Kernel, OperatingSystem, Usage
@@ -270,8 +270,11 @@ def parse_ctime(text: str) -> int | None:
     if match is None or match["month"] not in _MONTHS or int(match["year"]) < _FIRST_YEAR:
         return None
     day, hour, minute, second = map(int, match.group("day", "hour", "minute", "second"))
-    month = _MONTHS.index(match["month"]) + 1
-    return timegm((int(match["year"]), month, day, hour, minute, second))
+    date = int(match["year"]), _MONTHS.index(match["month"]) + 1, day
+    try:
+        return int(datetime(*date, hour, minute, second, tzinfo=timezone.utc).timestamp())
+    except ValueError:  # the calendar has no such day, or the day no such hour
+        return None
 
 
 # Few hosts need these patterns, so they are compiled only when the unit is parsed.

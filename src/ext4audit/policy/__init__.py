@@ -1,8 +1,8 @@
 """The policy file of a user: its keys, the selection of rules, and suppressions."""
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
@@ -207,7 +207,6 @@ THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
 """The values of fail_on."""
 TABLE = "ext4audit"
 DAY = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
-MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
 """Type of a function that returns " (did you mean …?)" for a similar name, else ""."""
 
@@ -380,6 +379,9 @@ def _day(value: object) -> str | None:
     text = str(value)  # ISO 8601 for a date; a date with a time does not match
     found = re.fullmatch(DAY, text)
     year, month, day = map(int, found.groups()) if found else (0, 0, 0)
-    if not (1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]):
-        raise PolicyError(f"suppress: expires is not a date such as 2027-01-31: {text}")
+    try:
+        date(year, month, day)
+    except ValueError:
+        wrong = f"suppress: expires is not a date such as 2027-01-31: {text}"
+        raise PolicyError(wrong) from None
     return text

@@ -196,7 +196,9 @@ class _OptionResolver(NamedTuple):
 
     def _superblock_journals_data(self) -> bool:
         """Return whether the superblock sets data=journal, with or without a journal."""
-        layers = tuple(_superblock_layers(spec_named("data"), self.sources))
+        found, layers = self.sources.superblock, list[Layer]()
+        if isinstance(found, Known):
+            layers += _superblock_layers(spec_named("data"), found, self.sources)
         return any(layer.token == DATA_JOURNAL for layer in layers[-1:])
 
     def _data(self) -> "_OptionResolver":
@@ -257,7 +259,9 @@ def option_layers(spec: OptionSpec, sources: OptionSources) -> tuple[Layer, ...]
     default = kernel_default(spec, kernel, superblock, sources.fstype)
     if default is not None and isinstance(kernel, Known):
         layers.append(Layer(Provenance.KERNEL_DEFAULT, default, f"Linux {kernel.value.release}"))
-    return (*layers, *_superblock_layers(spec, sources))
+    if isinstance(superblock, Known):
+        layers += _superblock_layers(spec, superblock, sources)
+    return tuple(layers)
 
 
 def kernel_default(
@@ -308,11 +312,11 @@ def _field(option: str, superblock: Superblock, kernel: Evidence[Kernel]) -> str
     return stripe_of(superblock, kernel) if option == "stripe" else None
 
 
-def _superblock_layers(spec: OptionSpec, sources: OptionSources) -> Iterator[Layer]:
+def _superblock_layers(
+    spec: OptionSpec, superblock: Known[Superblock], sources: OptionSources
+) -> Iterator[Layer]:
     """Yield the layers of the superblock; without a journal, the kernel drops those of `data`."""
-    if not isinstance(sources.superblock, Known):
-        return
-    found, origin = sources.superblock.value, sources.superblock.origin
+    found, origin = superblock.value, superblock.origin
     bits = [
         spec.superblock_bits[name]
         for name in found.default_mount_options

@@ -1,8 +1,8 @@
 """Sizes, shares and times as text; the journal and stripe sizes of a filesystem."""
 
 import re
-from calendar import timegm
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ext4audit import remedies
@@ -142,10 +142,12 @@ def seconds_since_1970(text: str) -> int | None:
     match = re.fullmatch(_TIME, text)
     if match is None:
         return None
+    year, month, day, hour, minute, second = map(int, match.groups())
     try:
-        return timegm(tuple(map(int, match.groups())))
-    except ValueError:  # the calendar has no such day
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+    except ValueError:  # the calendar has no such day, or the day no such hour
         return None
+    return int(moment.timestamp())
 
 
 def _date(days: int) -> tuple[int, int, int]:
