@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TextIO
 
 import click
@@ -99,22 +100,19 @@ def _help(context: click.Context, option: click.Parameter, wanted: bool) -> None
         lazily("cli.terminal", "print_help")(context, option, wanted)
 
 
-_HELP = click.Option(
-    ["-h", "--help"],
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    help="Print this help.",
-    callback=_help,
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"{PROGRAM} {__version__}")
+        ctx.exit()
+
+
+_flag = partial(click.Option, is_flag=True, expose_value=False, is_eager=True)
+_HELP = _flag(["-h", "--help"], help="Print this help.", callback=_help)
+_NO_PAGER = _flag(
+    ["--no-pager"], help="Do not show long text in a pager (PAGER, or less).", envvar=NO_PAGER
 )
-_NO_PAGER = click.Option(
-    ["--no-pager"],
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    help="Do not show long text in a pager (PAGER, or less).",
-    envvar=NO_PAGER,
-)
+# Not click.version_option(), which looks for a translation of its help at each start.
+_VERSION = _flag(["-V", "--version"], help="Show the version and exit.", callback=_version)
 SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
 """Options that mean the same in all commands, so one variable sets them for all."""
 WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
@@ -272,11 +270,8 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 
 @click.group(
     cls=LazyGroup,
-    params=[_NO_PAGER, _HELP],
+    params=[_NO_PAGER, _HELP, _VERSION],
     context_settings={"max_content_width": 100},
-)
-@click.version_option(
-    __version__, "-V", "--version", prog_name=PROGRAM, message="%(prog)s %(version)s"
 )
 def app() -> None:
     """Audit the ext4 filesystems of a Linux host by the settings that are in force.
