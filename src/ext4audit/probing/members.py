@@ -29,7 +29,8 @@ IDLE_SECONDS = 1.0
 FOREIGN_PART = 0.2
 HEALTHY = f"the members' write requests have Jain's index {EVEN_FROM} or more: 1 is even"
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
-"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS on 64-bit machines (include/uapi/linux/fs.h)."""
+"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS on 64-bit machines (include/uapi/linux/fs.h): their numbers
+are of a long, but the kernel copies an int."""
 TOP_DIRECTORY = 0x00020000
 """FS_TOPDIR_FL: directories below it are spread over the block groups (chattr(1), T)."""
 
@@ -161,7 +162,7 @@ def _round(bench: Bench, top: int, numbers: Sequence[int]) -> int:
 
 def _spread_below(directory: int) -> None:
     """Spread the subdirectories over all groups; by default they stay near their parent."""
-    flags = array.array("l", [0])
+    flags = array.array("i", [0])
     fcntl.ioctl(directory, GET_FLAGS, flags)
     flags[0] |= TOP_DIRECTORY
     fcntl.ioctl(directory, SET_FLAGS, flags)
