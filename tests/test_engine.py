@@ -70,6 +70,7 @@ def rule_that(
     [
         ((), Outcome.PASS, (), (), ()),
         ((CITED,), Outcome.PASS, (), (), (CITED,)),
+        ((CITED, CITED), Outcome.PASS, (), (), (CITED,)),
         ((FINDING,), Outcome.FAIL, (FINDING,), (), ()),
         ((CITED, FINDING, OTHER), Outcome.FAIL, (FINDING, OTHER), (), (CITED,)),
         ((FINDING, FINDING), Outcome.FAIL, (FINDING, FINDING._replace(number=2)), (), ()),

@@ -49,6 +49,7 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     """Run one rule on one subject; an exception in the rule becomes an ERROR verdict.
 
     Findings that precede an unknown are kept: the verdict is then FAIL and lists the unknown too.
+    Evidence that a rule cites again is listed once.
     """
     subject = None if fs is None else fs.id
     findings: list[Finding] = []
@@ -81,7 +82,8 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     if met and not unknowns and not findings:
         return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=met[0].detail)
     outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if undetermined else Outcome.PASS
-    return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
+    cited = tuple(dict.fromkeys(evidence))
+    return Verdict(rule, subject, outcome, tuple(findings), unknowns, cited)
 
 
 def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object:
